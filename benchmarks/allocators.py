@@ -16,7 +16,7 @@ import torch
 from contest import Aim, Cost, conclude, contest_of_processes, environment, full_asked
 from sgformer_step import zoo_step
 
-from zoo.system.allocator import ALLOCATORS, C_LIBRARY, TUNABLES
+from zoo.system.allocator import ALLOCATORS, TUNABLES, set_threshold
 
 KEPT = "C library, all kept"
 HUGE = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
@@ -35,7 +35,7 @@ def kept(*size):
 def returned(*size):
     """Return a step whose blocks of 32 MiB and more go back to the system at once."""
     step = kept(*size)
-    C_LIBRARY.tell(32 * MIB)
+    set_threshold(32 * MIB)
     return step
 
 
@@ -69,7 +69,7 @@ def ways():
         "not kept, huge pages of torch": ({"THP_MEM_ALLOC_ENABLE": "1"}, returned),
     }
     for each in ALLOCATORS:
-        if each.found():
+        if each.library():
             found[each.name] = (each.variables(), kept)
     return found
 
@@ -105,7 +105,7 @@ def main():
     aims = [
         Aim(f"GB, {name}", each.bytes / 1e9, 5)
         for name, each in costs.items()
-        if name in {allocator.name for allocator in ALLOCATORS}
+        if name in {each.name for each in ALLOCATORS}
     ]
     conclude(__file__, full, table, aims or [Aim(f"GB, {KEPT}", first.bytes / 1e9, 9)])
 

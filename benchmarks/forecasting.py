@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 
 from zoo.data.snapshots import Snapshots
-from zoo.inference.forecast import rolled_out
-from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
+from zoo.inference.forecast import last_value, ridge_on_lags, roll_out, seasonal_value
 from zoo.runs.prepare import Prepared, prepare, seed_everything
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.tasks.task import mean_absolute_error, mean_squared_error
@@ -121,7 +120,7 @@ def measured(name: str) -> dict:
         row["mae"].append(mean_absolute_error(found, y))
         row["pairs"] += [result.test] if name in PAIRS else []
         first = int(split.test[0]) + data.lags  # the first week of the test part
-        rolled = rolled_out(model, data, first - 1, WEEKS)
+        rolled = roll_out(model, data, first - 1, WEEKS)
         row["rolled"].append(rolled[:, list(data.ids).index(COUNTY)].tolist())
         row["first"], row["parameters"] = first, sum(each.numel() for each in model.parameters())
     return row

@@ -102,12 +102,12 @@ def compare_yaml():
     """Return lines of the table, and what is aimed at: every recipe, with the lines of its keys."""
     from ruamel.yaml import YAML
 
-    from zoo.config.yaml_lines import read
+    from zoo.config.yaml_lines import read_draft
 
     paths = sorted(recipe_folder().glob("*/*.yaml"))
     medians = contest(
         {
-            "zoo": lambda: [read(path, path.name) for path in paths],
+            "zoo": lambda: [read_draft(path, path.name) for path in paths],
             "ruamel.yaml": lambda: [YAML(typ="rt", pure=True).load(path) for path in paths],
         },
         rounds=7,

@@ -54,12 +54,12 @@ def quiet_folders(tmp_path, monkeypatch):
 @pytest.fixture
 def preloaded_processes(monkeypatch):
     """Train apart in processes of their own that have imported torch."""
-    from zoo.runs import launch
+    from zoo.runs import earlier_runs
 
     def run(command, environment=None, **_):
         return run_preloaded(command[command.index("-P") + 1 :], Path.cwd(), **environment or {})
 
-    monkeypatch.setattr(launch, "_run", run)
+    monkeypatch.setattr(earlier_runs, "_run", run)
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from zoo.config.recipe import word
 from zoo.config.scores import gain, is_reached
 from zoo.config.shipped import recipe_file, recipe_names
 from zoo.errors import ZooError
-from zoo.runs.launch import of_other_data
-from zoo.runs.resolve import load_recipe, write_out
+from zoo.runs.resolve import load_recipe, remarks_on_dataset, write_out
 from zoo.runs.run import run_recipe
 
 each_recipe = pytest.mark.parametrize("name", recipe_names())
@@ -152,25 +151,26 @@ def test_a_recipe_is_in_the_folder_of_its_model():
 
 
 def test_what_another_data_set_means_is_said():
-    tuned, left = of_other_data("difformer-cora", ["dataset=karate"])
+    tuned, left = remarks_on_dataset("difformer-cora", ["dataset=karate"])
     assert "was tuned for cora" in tuned and "`features: row`" in left
-    assert len(of_other_data("difformer-cora", ["dataset=karate", "dataset.features=row"])) == 1
-    assert of_other_data("difformer-cora", ["train.epochs=1"]) == []
-    assert len(of_other_data("gcn-cora", ["dataset=karate"])) == 1
-    assert of_other_data("gcn", ["dataset=karate"]) == []
+    overrides = ["dataset=karate", "dataset.features=row"]
+    assert len(remarks_on_dataset("difformer-cora", overrides)) == 1
+    assert remarks_on_dataset("difformer-cora", ["train.epochs=1"]) == []
+    assert len(remarks_on_dataset("gcn-cora", ["dataset=karate"])) == 1
+    assert remarks_on_dataset("gcn", ["dataset=karate"]) == []
 
 
 def test_a_file_of_ones_own_was_tuned_for_nothing(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text("model: gcn\ndataset: {name: karate, features: row}\n")
-    (left,) = of_other_data(str(path), ["dataset=digits"])
+    (left,) = remarks_on_dataset(str(path), ["dataset=digits"])
     assert "`features: row`" in left
 
 
 def test_an_override_may_be_what_makes_a_recipe_right(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text("model: {name: nothing_of_the_sort}\ndataset: karate\ntrain: {epochs: many}\n")
-    assert of_other_data(str(path), ["dataset=karate", "train.epochs=1"]) == []
+    assert remarks_on_dataset(str(path), ["dataset=karate", "train.epochs=1"]) == []
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ LISTED = ("dataset", "model", "recipe", "attention", "propagation", "encoding", 
 """Kinds of words that `zoo list` has."""
 
 _ZOO = Path(__file__).parent
-_INSTALLED = {Path(each).resolve() for each in (*sysconfig.get_paths().values(), sys.prefix)}
+_INSTALLED = {Path(path).resolve() for path in (*sysconfig.get_paths().values(), sys.prefix)}
 _LONGEST = 2000  # characters of a line
 _WORD = 80  # characters of a word that are compared with others
 
@@ -54,8 +54,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each.isprintable() or each == "\n" else each.encode("unicode_escape").decode()
-        for each in text
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in text
     )
 
 
@@ -99,8 +99,8 @@ def of_file(path: Path, error: ZooError) -> ZooError:
     """
     if str(error).startswith(str(path)):
         return error
-    said = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
-    return ZooError(f"{path}{': ' if said == str(error) else ''}{said}")
+    rest = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
+    return ZooError(f"{path}{': ' if rest == str(error) else ''}{rest}")
 
 
 def cause(error: BaseException) -> str:
@@ -109,8 +109,8 @@ def cause(error: BaseException) -> str:
     >>> cause(KeyError("vector_float"))
     "KeyError: 'vector_float'"
     """
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said[:160]}" if said else type(error).__name__
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message[:160]}" if message else type(error).__name__
 
 
 DAMAGE = (EOFError, zlib.error, zipfile.BadZipFile, gzip.BadGzipFile)
@@ -176,9 +176,9 @@ def suggestion(word: object, words: Iterable[str], kind: str = "") -> str:
         words: what it might have been.
         kind: what these are, where `zoo list` has them.
     """
-    known = sorted(str(each)[:_WORD] for each in words)
+    known = sorted(str(other)[:_WORD] for other in words)
     if near := nearest(word, known):
-        return f"did you mean {' or '.join(repr(each) for each in near)}?"
+        return f"did you mean {' or '.join(map(repr, near))}?"
     if len(known) > MANY:
         see = f"; see `zoo list {kind}s`" if kind in LISTED else ""
         return f"there are {len(known)}, from {known[0]} to {known[-1]}{see}."
@@ -209,27 +209,24 @@ def blame(error: BaseException) -> str | None:
 
     The lines of the zoo and of what is installed are left out.
     """
-    passed = traceback.extract_tb(error.__traceback__)
-    frames = [each for each in passed if _is_users(each.filename)]
+    frames = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in frames if _is_users(frame.filename)]
     if not frames:
         return None
-    kind, said = type(error).__name__, " ".join(str(error).split())[:600]
-    lines = [f"  {each.filename}:{each.lineno}, in {each.name}: {each.line}" for each in frames]
-    last = frames[-1]
-    return "\n".join(
-        [
-            f"{last.filename}:{last.lineno} has raised {kind}: {said}. This is code of your own; "
-            "correct it there. The lines of your files that led to it:",
-            *lines[-20:],
-        ]
+    kind, message, last = type(error).__name__, " ".join(str(error).split())[:600], frames[-1]
+    lines = [f"  {f.filename}:{f.lineno}, in {f.name}: {f.line}" for f in frames[-20:]]
+    first = (
+        f"{last.filename}:{last.lineno} has raised {kind}: {message}. This is code of your own; "
+        "correct it there. The lines of your files that led to it:"
     )
+    return "\n".join([first, *lines])
 
 
 def _is_users(filename: str) -> bool:
     path = Path(filename)
     if not path.is_file() or path.is_relative_to(_ZOO):
         return False
-    return not any(path.resolve().is_relative_to(each) for each in _INSTALLED)
+    return not any(path.resolve().is_relative_to(folder) for folder in _INSTALLED)
 
 
 def _shortened(line: str) -> str:

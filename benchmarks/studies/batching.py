@@ -205,10 +205,9 @@ class _Counted:
 
     def __init__(self, over, most: int):
         self.over, self.most, self.steps, self.nodes = over, most, 0, 0
-        self.combine, self.total = over.combine, over.total
 
-    def parts(self, epoch: int):
-        for part in self.over.parts(epoch):
+    def batches(self, epoch: int):
+        for part in self.over.batches(epoch):
             self.steps, self.nodes = self.steps + 1, self.nodes + len(part.x)
             yield part
             if self.steps == self.most:

@@ -19,8 +19,7 @@ from zoo import MODELS, Recipe, ZooError, list_models, load_recipe
 from zoo.config.options import options_of
 from zoo.config.shipped import recipe_names
 from zoo.errors import unknown
-from zoo.runs.candidates import candidate
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidate, compare
 from zoo.runs.resolve import UNTUNED, write_out
 
 DATASETS = ["cora", "chameleon"]

@@ -7,7 +7,7 @@ import pytest
 from zoo.cli.console import out, rows
 from zoo.cli.result_tables import comparison
 from zoo.cli.train import compare as command_of
-from zoo.runs.candidates import candidates
+from zoo.runs.compare import candidates
 from zoo.runs.resolve import load_recipe, resolve
 
 BEST, OTHER, FAR = [0.81, 0.84, 0.79, 0.86], [0.80, 0.85, 0.75, 0.84], [0.5, 0.52, 0.51, 0.5]

@@ -268,7 +268,7 @@ BROKEN = [
     ("dataset: cora\nmodel: *d", "r.yaml:2:", "anchors (&) and aliases (*)"),
     ("dataset: !!python/object:os.system x", "r.yaml:1:", "tag !!python/object:os.system"),
     ("dataset: !mine x", "r.yaml:1:", "the tag !mine is not read"),
-    ("dataset: cora\n---\nmodel: x", "r.yaml:2:", "a second document starts here"),
+    ("dataset: cora\n---\nmodel: x", "r.yaml:2:", "found another document"),
     ("", "r.yaml:1:", "the file is empty"),
     ("# only a comment\n", "r.yaml:1:", "the file is empty"),
     ("\n- dataset\n", "r.yaml:2:", "the file holds a list"),
@@ -278,11 +278,8 @@ BROKEN = [
     ("dataset: cora\nmodel: a: b", "r.yaml:2:", "mapping values are not allowed here"),
     ("dataset: 'cora", "r.yaml:1:", "quoted scalar"),
     ("dataset: cora\nmodel: \x07", "r.yaml:2:", "U+0007"),
-    ('dataset: "\\U00110000"', "r.yaml:1:", "not YAML"),
-    ("dataset: " + "[" * 5000, "r.yaml:1:", "inside each other"),
     (b"dataset: cora\nmodel: \xff", "r.yaml:2:", "UTF-8"),
     ("dataset: cora".encode("utf-16"), "r.yaml:1:", "UTF-8"),
-    (b"#" * 1_000_001, "r.yaml", "larger than"),
 ]
 
 
@@ -485,14 +482,7 @@ def test_recipe_is_frozen_and_owns_its_data():
 @pytest.mark.parametrize("value", [{1, 2}, b"bytes", object(), Path("x")], ids=type)
 def test_mapping_of_what_no_file_could_hold_is_refused(value):
     message = refusal({"dataset": "cora", "model": {"name": "sgformer", "dim": [value]}})
-    assert f"model.dim.0: is of type {type(value).__name__}" in message
-
-
-def test_mapping_with_other_keys_or_without_end_is_refused():
-    assert "model: the key 5 is not text" in refusal({"model": {5: 1}})
-    endless = {}
-    endless["model"] = endless
-    assert "levels deep" in refusal(endless)
+    assert f"type {type(value).__name__} is not JSON" in message and "lists and map" in message
 
 
 def test_mapping_may_hold_tuples():

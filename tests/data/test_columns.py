@@ -128,7 +128,7 @@ def test_gaps_of_another_table_alone(tmp_path, missing, age, since):
     whole = load_graph(write(tmp_path / "g", frame), label="kind", dates="since")
     frame.loc[0, ["age", "since"]] = [np.nan, None]
     other = write(tmp_path / "other", frame)
-    learnt = whole.columns.learnt()
+    learnt = whole.columns.fit()
     asked = load_graph(other, label="kind", dates="since", missing=missing).with_columns(learnt)
     assert asked.x[0].tolist() == [age, since, 0, 0]
     assert torch.equal(asked.x[1], whole.x[1])
@@ -184,14 +184,14 @@ def test_a_column_that_is_constant_but_for_rounding_is_not_blown_up(tmp_path):
     frame = table(50, gaps=False).assign(fee=0.1, since="2024-03-31 18:30:07")
     path = write(tmp_path / "g", frame)
     data = load_graph(path, **OPTIONS, numbers="standard")
-    learnt = {each.name: each for each in data.columns.learnt()}
+    learnt = {each.name: each for each in data.columns.fit()}
     assert learnt["fee"].spread == [1.0] and learnt["since"].deviation == 1.0
 
 
 def test_many_kinds_of_things_are_hashed(tmp_path):
     frame = table(600, gaps=False)[["id", "age", "kind"]].assign(town=[f"t{i}" for i in range(600)])
     data = load_graph(write(tmp_path / "g", frame), label="kind", one_hot="town")
-    (town,) = [each for each in data.columns.learnt() if each.name == "town"]
+    (town,) = [each for each in data.columns.fit() if each.name == "town"]
     assert isinstance(town, HashedColumn) and data.x.shape[1] == 1 + 256
     assert (data.x[:, 1:].abs().sum(dim=1) == 1).all()
 

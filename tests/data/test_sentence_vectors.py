@@ -76,7 +76,7 @@ def test_they_are_means_of_the_states_of_tokens(model, monkeypatch):
 
 def test_they_are_computed_once(model, monkeypatch):
     first = sentence_vectors(TEXTS, str(model))
-    monkeypatch.setattr(module, "_computed", None)
+    monkeypatch.setattr(module, "_embed", None)
     assert (sentence_vectors(TEXTS, str(model)) == first).all()
 
 

@@ -18,15 +18,15 @@ from zoo.data.files.prepared import write_prepared
 from zoo.data.splits import PARTS, split_of
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.predict import labelled, probabilities
+from zoo.inference.predict import labelled
 from zoo.inference.training_data import (
     as_trained,
-    dataset_of_run,
-    own_split,
     read_as_trained,
-    training_spec,
+    training_of,
+    training_split,
     warn_of_seen,
 )
+from zoo.tasks.task import of_weights
 from zoo.training import layerwise
 
 SMALL = {
@@ -181,7 +181,8 @@ def test_probabilities_are_those_that_one_hot_labels_have_trained(tmp_path):
         model.head.bias.copy_(torch.logit(torch.tensor([0.3, 0.7])))
     model.about = About(task="node-classification", recipe={"train": {"loss": "one-hot"}})
     assert np.allclose(zoo.predict(model.eval(), data).values, [0.3, 0.7])
-    found = probabilities("node-binary", torch.tensor([[-1.0, 1]]), "one-hot")
+    task = of_weights("node-binary", "one-hot")
+    found = task.probabilities(torch.tensor([[-1.0, 1]]))
     assert np.allclose(found, [[0.26894, 0.73106]], atol=1e-5)  # their sum is 1 already
 
 
@@ -277,12 +278,12 @@ def test_parts_of_a_graph():
     whole = zoo.predict(mlp, data)
     parts = zoo.predict(mlp, data, batch_size=10)
     torch.testing.assert_close(parts.values, whole.values)
-    assert whole.cut == 0 < parts.cut < 1
+    assert whole.dropped_edges == 0 < parts.dropped_edges < 1
     ring = np.stack([np.arange(100), (np.arange(100) + 1) % 100], 1)
     data = graph(np.ones((100, 2)), np.arange(100) % 2, edges=ring)
     gcn = zoo.create_model("gcn", 2, 2).eval()
     found = zoo.predict(gcn, data, batch_size=50)
-    assert found.cut <= 4 / 100  # neighbours stay together as far as can be
+    assert found.dropped_edges <= 4 / 100  # neighbours stay together as far as can be
     with pytest.raises(ZooError, match="from 1"):
         zoo.predict(gcn, data, batch_size=0)
 
@@ -294,7 +295,7 @@ def test_layerwise_answers_are_those_of_the_whole(monkeypatch):
     close = {"rtol": 1e-4, "atol": 1e-6}
     whole, found = (zoo.predict(model, data, layerwise=each) for each in (False, True))
     torch.testing.assert_close(found.values, whole.values, **close)
-    assert found.cut == 0
+    assert found.dropped_edges == 0
     whole, found = (zoo.embed(model, data, layerwise=each).values for each in (False, True))
     np.testing.assert_allclose(found, whole, **close)
     assert zoo.evaluate(model, data, layerwise=True) == zoo.evaluate(model, data)
@@ -491,7 +492,7 @@ def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):
     assert torch.allclose(x[:, 0], torch.tensor(age.mean)) and not x[:, 1].any()
     assert zoo.predict(model, new).values.isfinite().all()
     with pytest.raises(zoo.ZooError, match="the column 'age' is empty in all training rows"):
-        new.columns.learnt()
+        new.columns.fit()
 
 
 def test_the_number_to_predict_may_be_minus_one():
@@ -608,8 +609,7 @@ def trained(tmp_path, folder, **options):
 
 
 def scored(run, data, part="all"):
-    model, known = zoo.load(run), dataset_of_run(run)
-    return evaluate_part(model, str(data), part, trained_on=known, folder=run)
+    return evaluate_part(zoo.load(run), str(data), part, folder=run)
 
 
 @pytest.mark.parametrize("columns", ["age", "age, size", ["age"]])
@@ -618,10 +618,9 @@ def test_columns_as_text_or_a_list_are_divided_as_then(tmp_path, columns):
     run, row = trained(tmp_path, folder := grown(tmp_path / "own", range(60)), **own)
     found = scored(run, folder, "test")
     assert (found["score"], found["nodes"], found["seen"]) == (row["test"], 12, False)
-    known = as_trained(str(folder), spec := training_spec(run))
-    about = zoo.load(run).about
-    assert own_split(known, spec, about) == {"split": "time-70-10-20"}
-    assert own_split({**known, "columns": ["size"]}, spec, about) is None
+    known = as_trained(str(folder), (training := training_of(str(run))).spec)
+    assert training_split(known, training) == {"split": "time-70-10-20"}
+    assert training_split({**known, "columns": ["size"]}, training) is None
 
 
 def test_a_copy_is_divided_as_then_and_seen_wherever_it_lies(tmp_path, monkeypatch):

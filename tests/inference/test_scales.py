@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import zoo
-from zoo.config.learnt_columns import columns_of
+from zoo.config.learnt_columns import from_json
 from zoo.data.files.node_kinds import KindColumns
 from zoo.data.files.prepared import write_prepared
 from zoo.data.load import learnt_once, own_graph, prepare_on_disk, read_graph
@@ -126,7 +126,7 @@ def test_what_is_no_list_of_columns_is_refused(tmp_path):
     path = prepared({"name": write(tmp_path / "old"), **STANDARD}, tmp_path / "written.npz")
     with np.load(path) as stored:
         arrays = dict(stored)
-    assert columns_of(None) is None
+    assert from_json(None) is None
     for text in ("{", '[{"kind": "number"}]', '[{"kind": "number", "name": "x", "shift": [NaN]}]'):
         np.savez(path, **{**arrays, "learnt_columns": np.array(text)})
         with pytest.raises(zoo.ZooError, match="`learnt_columns` is not what is learnt of columns"):

@@ -7,7 +7,7 @@ from twins import assert_twins
 
 import zoo
 from zoo.canonical_form import FEATURE, WEIGHT
-from zoo.data.canonical import side_by_side
+from zoo.data.canonical import concatenate_graphs
 from zoo.graphs import sampling
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges
@@ -71,10 +71,10 @@ def test_parts_of_a_graph_carry_them():
     for u, v, f in zip(*near.edges(), near.edata[FEATURE], strict=True):
         [number] = made.edge_ids([around[u]], [around[v]])
         assert torch.equal(made.edata[FEATURE][number], f)
-    both = side_by_side([made, made])
+    both = concatenate_graphs([made, made])
     assert torch.equal(both.edata[FEATURE], made.edata[FEATURE].repeat(2, 1))
     with pytest.raises(zoo.ZooError, match="features of edges, and others have not"):
-        side_by_side([made, zoo.canonical(EDGES, nodes=N)])
+        concatenate_graphs([made, zoo.canonical(EDGES, nodes=N)])
     apart = graph(direction="separate")
     one = one_relation(apart, 0, 2)
     assert len(one.edata[FEATURE]) == one.num_edges() < apart.num_edges()

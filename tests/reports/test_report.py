@@ -20,8 +20,7 @@ import zoo
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.reports.report import write_report
-from zoo.runs.candidates import candidates
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidates, compare
 from zoo.system.files import held
 
 SEEDS = (0, 1)

@@ -18,10 +18,9 @@ from zoo.cli import common
 from zoo.cli.common import graceful_shutdown
 from zoo.errors import ZooError
 from zoo.runs import compare as comparing
-from zoo.runs import launch
-from zoo.runs.candidates import BASELINES, BUDGET, SHARED, Candidate, candidates
-from zoo.runs.compare import compare, others
-from zoo.runs.launch import finished, train_apart
+from zoo.runs import earlier_runs
+from zoo.runs.compare import BASELINES, BUDGET, SHARED, Candidate, candidates, compare, others
+from zoo.runs.earlier_runs import find_finished, train_apart
 from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import run_recipe
 
@@ -310,7 +309,7 @@ def test_changes_of_finished_runs_are_refused_and_told_where_they_reach_others(t
 def test_a_run_of_other_code_is_told(tiny, tmp_path, monkeypatch):
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path)["folder"]
     assert candidates([folder], baselines=False)[0].same_code
-    monkeypatch.setattr(launch, "code_sha256", lambda: "other")
+    monkeypatch.setattr(earlier_runs, "code_sha256", lambda: "other")
     assert not candidates([folder], baselines=False)[0].same_code
 
 
@@ -331,7 +330,7 @@ def test_a_row_from_weights_that_have_seen_its_nodes_says_so(tiny, trained, tmp_
 def test_what_can_be_done_about_a_run_that_fails_is_said(tiny, monkeypatch, tmp_path):
     def train(plan, device, runs, quiet):
         if plan.recipe.name == bad:
-            raise launch.NotFinished(f"{bad} failed (exit code 2).")
+            raise earlier_runs.NotFinished(f"{bad} failed (exit code 2).")
         return run_recipe(plan, device=device, runs=runs)
 
     monkeypatch.setattr(comparing, "train_apart", train)
@@ -349,7 +348,7 @@ def test_what_can_be_done_about_a_run_that_fails_is_said(tiny, monkeypatch, tmp_
 def test_a_baseline_that_fails_is_left_out_of_the_table_and_said(tiny, monkeypatch, tmp_path):
     def train(plan, device, runs, quiet):
         if plan.model["name"] == "gcn":
-            raise launch.NotFinished("gcn-sbm was killed.")
+            raise earlier_runs.NotFinished("gcn-sbm was killed.")
         return run_recipe(plan, device=device, runs=runs)
 
     monkeypatch.setattr(comparing, "train_apart", train)
@@ -371,32 +370,23 @@ def test_runs_and_recipes_of_two_data_sets_are_named_as_they_were_asked_for(tiny
 
 def test_an_interrupted_run_is_not_finished(tiny, tmp_path):
     plan, summary = resolve(load_recipe(tiny)), run_recipe(str(tiny), runs=tmp_path)
-    assert finished(plan, tmp_path) == summary
+    assert find_finished(plan, tmp_path) == summary
     path = Path(summary["folder"], "summary.json")
     path.write_text(json.dumps({**summary, "interrupted": True}))
-    assert finished(plan, tmp_path) is None
+    assert find_finished(plan, tmp_path) is None
 
 
 def test_a_run_of_a_longer_name_is_read_under_the_name_that_was_asked_for(tiny, tmp_path):
     longer = tiny.rename(tiny.with_name("tiny-default.yaml"))
     summary = run_recipe(str(longer), runs=tmp_path)
     plan = resolve(load_recipe(longer.rename(tiny)))
-    assert finished(plan, tmp_path) == {**summary, "recipe": "tiny"}
-
-
-def test_a_damaged_run_is_not_finished(tiny, tmp_path):
-    summary = run_recipe(str(tiny), runs=tmp_path)
-    path = Path(summary["folder"], "summary.json")
-    path.write_text(path.read_text()[:-20])
-    assert finished(resolve(load_recipe(tiny)), tmp_path) is None
-    with pytest.raises(ZooError, match="summary.json is damaged .*--resume"):
-        candidates([summary["folder"]])
+    assert find_finished(plan, tmp_path) == {**summary, "recipe": "tiny"}
 
 
 def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
     summary = run_recipe(str(tiny), device="cpu", runs=tmp_path)
     tiny.write_text(TINY + "expect: {test: 0.5, within: 0.1, source: a test}\n")
-    assert finished(resolve(load_recipe(tiny)), tmp_path)["test"] == summary["test"]
+    assert find_finished(resolve(load_recipe(tiny)), tmp_path)["test"] == summary["test"]
 
 
 @pytest.fixture
@@ -492,7 +482,7 @@ def test_a_patience_that_ends_nothing_is_none_and_other_ways_are_marked(row):
 def test_each_run_has_a_process_of_its_own(tiny, tmp_path):
     summary = train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path / "runs")
     assert summary["recipe"] == "tiny" and summary["test"]["runs"] == 2
-    assert finished(resolve(load_recipe(tiny)), tmp_path / "runs")["test"] == summary["test"]
+    assert find_finished(resolve(load_recipe(tiny)), tmp_path / "runs")["test"] == summary["test"]
 
 
 def test_runs_from_other_weights_are_not_read(tiny, trained, tmp_path):
@@ -544,7 +534,7 @@ def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
 
     threading.Thread(target=ask).start()
     with pytest.raises(KeyboardInterrupt), graceful_shutdown():
-        launch._run([sys.executable, "-c", child], dict(os.environ))
+        earlier_runs._run([sys.executable, "-c", child], dict(os.environ))
     assert kept.read_text() == "kept"
 
 
@@ -554,7 +544,7 @@ def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
 )
 def test_a_run_that_does_not_finish(tiny, monkeypatch, tmp_path, code, error):
     done = subprocess.CompletedProcess([], code, "")
-    monkeypatch.setattr(launch, "_run", lambda *_: done)
+    monkeypatch.setattr(earlier_runs, "_run", lambda *_: done)
     with pytest.raises(error):
         train_apart(resolve(load_recipe(tiny)), "cpu", tmp_path)
 

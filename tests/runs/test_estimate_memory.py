@@ -12,9 +12,14 @@ from zoo.cli.train import too_large
 from zoo.config.options import pick
 from zoo.data.load import prepare_on_disk
 from zoo.errors import ZooError
-from zoo.runs.estimate_memory import _loaded, _sizes, _through, estimate
+from zoo.runs.estimate_memory import (
+    _line_through,
+    _load_data,
+    _sizes,
+    estimate,
+    sample_graph,
+)
 from zoo.runs.resolve import load_recipe, resolve
-from zoo.runs.scaled_down import _like
 from zoo.system.memory import out_of_memory
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
@@ -130,20 +135,20 @@ def test_graphs_grow_from_few_nodes_to_the_one_that_is_asked_for_or_to_a_limit()
 
 
 def test_the_line_is_through_the_largest_graph_and_one_of_a_third_at_most():
-    line = _through({64: 999, 192: 1_000, 384: 1_900, 768: 4_000})
+    line = _line_through({64: 999, 192: 1_000, 384: 1_900, 768: 4_000})
     assert line.at(192) == 1_000 and line.at(768) == 4_000 and line.at(1_344) == 7_000
-    assert _through({4: 100}).at(4) == 100
+    assert _line_through({4: 100}).at(4) == 100
     assert line.less(500).at(768) == 3_500 and line.less(10**9).at(768) == 0
 
 
 def test_a_part_of_a_small_graph_has_both_classes_where_one_is_rare():
     recipe = {"dataset": {"name": "sbm", "nodes": 2_000, "classes": 2}, "model": "mlp"}
     plan = resolve(load_recipe(recipe))
-    data, split = _loaded(plan)
+    data, split = _load_data(plan)
     y = torch.zeros(2_000, dtype=torch.long)
     y[split.val[5]] = y[split.train[7]] = y[split.test[9]] = 1
     on = TrainingData(dataclasses.replace(data, y=y), split, pick(TASKS, "node-binary"))
-    like = _like(on, 16, 5.0)
+    like = sample_graph(on, 16, 5.0)
     for part in ("train", "val", "test"):
         assert set(like.data.y[getattr(like.split, part)].tolist()) == {0, 1}
 

@@ -15,11 +15,17 @@ from zoo.config.recipe import divide
 from zoo.data.load import load_data
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
-from zoo.inference.forecast import as_read, evaluate_forecasts, forecast, rolled_out
-from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
+from zoo.inference.forecast import (
+    evaluate_forecasts,
+    forecast,
+    last_value,
+    match_series,
+    ridge_on_lags,
+    roll_out,
+    seasonal_value,
+)
 from zoo.inference.training_data import as_trained, read_as_trained
-from zoo.runs.candidates import candidates
-from zoo.runs.compare import compare
+from zoo.runs.compare import candidates, compare
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import resume_run, run_recipe
@@ -132,7 +138,7 @@ def test_later_data_are_read_as_those_of_training(command, place):
     model = load(f"{summary['folder']}/seed-0")
     spec = {**recipe(place)["dataset"], "name": str(place / "later.csv")}
     assert model.about.scaling["south"][0][0] > 1000
-    data = as_read(model, load_data(spec))
+    data = match_series(model, load_data(spec))
     own = prepare(resolve(load_recipe(recipe(place)))).data
     assert torch.equal(data.shift, own.shift) and torch.equal(data.x[:80], own.x)
     write_sales(place / "other.csv")
@@ -166,14 +172,12 @@ def test_a_roll_out_reads_what_it_has_said(place, steps):
     data = prepare(resolve(load_recipe(recipe(place)))).data
     model = zoo.create_model("gcn-gru", data.inputs, data.horizon, dim=8).eval()
     for last in (40, len(data.x) - 1):
-        found = rolled_out(model, data, last, steps)
+        found = roll_out(model, data, last, steps)
         torch.testing.assert_close(found, slow_roll_out(model, data, last, steps))
     changed = data.x.clone()
     changed[41:, :, 0] = 99.0  # later than what is known
     other = data.__class__(**{**vars(data), "x": changed})
-    torch.testing.assert_close(
-        rolled_out(model, data, 40, steps), rolled_out(model, other, 40, steps)
-    )
+    torch.testing.assert_close(roll_out(model, data, 40, steps), roll_out(model, other, 40, steps))
 
 
 def test_what_is_written_of_later_columns_is_read(place):
@@ -266,8 +270,8 @@ def test_a_model_reads_the_columns_of_its_training(tmp_path, scale, older):
     model = zoo.create_model("mlp", 6, 1, dim=8, dropout=0.0).eval()
     model.about = prepared.about.model_copy(update=dict.fromkeys(("series", "lags")) if older
                                             else {})  # fmt: skip
-    wanted = as_read(model, load_data(own))
-    found = as_read(model, load_data({**own, "columns": ["ads", "price"]}))
+    wanted = match_series(model, load_data(own))
+    found = match_series(model, load_data({**own, "columns": ["ads", "price"]}))
     assert torch.equal(found.x, wanted.x) and found.series.names == ("y", "price", "ads")
     assert torch.equal(found.values_of(torch.ones(1, 1)), wanted.values_of(torch.ones(1, 1)))
     np.testing.assert_array_equal(found.series.values, wanted.series.values)
@@ -322,16 +326,16 @@ def test_times_to_come_have_the_fraction_of_a_second_of_their_steps(tmp_path):
 def test_steps_are_taken_for_each_snapshot_or_for_all(place):
     prepared = prepare(resolve(load_recipe(recipe(place))))
     data, train = prepared.data, prepared.splits[0].train
-    each = list(SnapshotBatches(data, train, "cpu").parts(0))
+    each = list(SnapshotBatches(data, train, "cpu").batches(0))
     assert [part.last for part in each] == [True] * len(train)
     assert torch.equal(torch.cat([part.y for part in each]), data.scaled_targets(train)), "in order"
-    once = list(SnapshotBatches(data, train, "cpu", size=10, accumulate=True).parts(0))
+    once = list(SnapshotBatches(data, train, "cpu", size=10, accumulate=True).batches(0))
     assert [part.last for part in once] == [False] * (len(once) - 1) + [True]
     assert sum(part.weight for part in once) == pytest.approx(1) and len(once) == -(
         -len(train) // 10
     )
     mixed = SnapshotBatches(data, train, "cpu", shuffle=True)
-    orders = [torch.cat([part.y for part in mixed.parts(epoch)]) for epoch in (0, 0, 1)]
+    orders = [torch.cat([part.y for part in mixed.batches(epoch)]) for epoch in (0, 0, 1)]
     assert torch.equal(orders[0], orders[1]) and not torch.equal(orders[0], orders[2])
     assert torch.equal(orders[0].sort(dim=0).values, data.scaled_targets(train).sort(dim=0).values)
 
@@ -349,7 +353,7 @@ def test_accumulated_gradients_are_those_of_one_batch(place, gaps):
     found = []
     for options in ({"size": 1, "accumulate": True}, {"size": 999}):
         model.zero_grad()
-        for part in SnapshotBatches(data, train, "cpu", **options).parts(0):
+        for part in SnapshotBatches(data, train, "cpu", **options).batches(0):
             logits = part.read(model(part.graph, part.x).logits)
             (part.weight * task.loss(logits, part.y)).backward()
         found.append([each.grad.clone() for each in model.parameters()])
@@ -371,7 +375,8 @@ def test_recent_rows_are_enough_to_predict_in_the_steps_of_training(place):
     with pytest.raises(ZooError, match="7 times, and 7 lags with a horizon of 2 need 11"):
         evaluate_forecasts(model, recent, "test", recent.split)
     known = {"name": str(place / "sales.csv"), "time": "date", "target": "sales"}
-    found = as_trained(str(place / "recent.csv"), known, step="B")
+    about = model.about.model_copy(update={"step": "B"})
+    found = as_trained(str(place / "recent.csv"), known, about)
     assert found == {**known, "name": str(place / "recent.csv"), "step": "B"}
     sales[sales["date"].isin(days[::2])].to_csv(place / "other.csv", index=False)
     other, _ = read_as_trained(model, folder, {"name": str(place / "other.csv"), "step": "2D"})

@@ -9,7 +9,7 @@ import pytest
 from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
-from zoo.runs import launch, reproduce
+from zoo.runs import earlier_runs, reproduce
 from zoo.runs.reproduce import reproductions, write_verified
 from zoo.runs.resolve import load_recipe, resolve
 
@@ -69,7 +69,7 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     monkeypatch.setattr(reproduce, "train_apart", None)  # nothing is trained again
     assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
     recorded = resolve(load_recipe(paths["good"], ["train.capture=true"]))  # to the same numbers
-    assert launch.finished(recorded, given["runs"])
+    assert earlier_runs.find_finished(recorded, given["runs"])
 
 
 def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
@@ -173,7 +173,7 @@ def test_threads_are_those_of_the_measurement_and_an_error_is_no_success(
         asked.append(environment["OMP_NUM_THREADS"])
         return subprocess.CompletedProcess(command, 2, "")
 
-    monkeypatch.setattr(launch, "_run", fail)
+    monkeypatch.setattr(earlier_runs, "_run", fail)
     code, out, _ = command("reproduce", "--all", "--json", "--within-hours", "inf")
     assert code == 1 and json.loads(out)["state"] == "error" and asked == ["3"]
 

@@ -318,7 +318,7 @@ def test_a_run_without_weights_is_ended_before_it_is_trained_on(command, tmp_pat
     lines = re.findall("`zoo (.*?)`", said)
     assert lines == [
         "train --resume begun",
-        "finetune begun --data karate train.lr=0.5",
+        "finetune begun --data '{name: karate, features: raw}' train.lr=0.5",
         "train begun/recipe.yaml train.lr=0.5",
     ]
     assert [command(*shlex.split(line), "--quiet")[0] for line in lines] == [0, 0, 0]
@@ -360,7 +360,7 @@ def test_a_run_does_not_go_on_with_other_data_or_another_split(changed, tmp_path
     other.write_text(before.replace("15,b", "15,a") if changed == "sales.csv" else before[3:])
     with pytest.raises(ZooError, match=f"{changed} is not as it was when this was begun"):
         resume_run(folder)
-    monkeypatch.setattr("zoo.runs.run.same_files", lambda *_: {})
+    monkeypatch.setattr("zoo.runs.run.check_same_files", lambda *_: {})
     if changed == "test.txt":
         with pytest.raises(ZooError, match="split of seed 0 is not the one that it was trained"):
             resume_run(folder)

@@ -10,7 +10,8 @@ import torch
 
 import zoo
 from zoo.errors import ZooError
-from zoo.inference.training_data import fitted, read_as_trained
+from zoo.inference.matching import match_features
+from zoo.inference.training_data import read_as_trained
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import run_recipe
@@ -133,7 +134,10 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
         model, Path(weights), {"name": "texts", "path": str(place / "short.jsonl")}
     )
     assert read.graphs.skip == 0
-    cut = [fitted(model, each).graphs.sizes[:2].tolist() for each in (read, zoo.load_data(data))]
+    cut = [
+        match_features(model, each).graphs.sizes[:2].tolist()
+        for each in (read, zoo.load_data(data))
+    ]
     assert cut[0] == cut[1]
     model.tokenizer = None
     with pytest.raises(ZooError, match="have no `tokenizer.json`"):

@@ -153,7 +153,7 @@ def test_two_processes_take_the_steps_of_both(data, tmp_path):
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     losses = [json.loads(each)["loss"] for each in lines]
     assert losses == sorted(losses, reverse=True)
-    found = evaluate_part(zoo.load(folder), None, "test", trained_on=str(data), beams=1)
+    found = evaluate_part(zoo.load(folder), None, "test", folder=folder / "seed-3", beams=1)
     assert found["score"] == pytest.approx(summary["test"]["mean"])
 
 

@@ -17,13 +17,13 @@ import zoo
 from zoo.cli.app import main
 from zoo.cli.tune import print_study
 from zoo.config.options import options_of, value_problems
-from zoo.config.search import Search, changed, start_of
+from zoo.config.recipe import Search
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.runs import tune
 from zoo.runs.resolve import load_recipe
-from zoo.runs.tune import Tuning, search_of
+from zoo.runs.tune import Tuning, search_of, start_of, with_settings
 from zoo.weights.create import list_models
 
 RECIPE = {
@@ -68,7 +68,7 @@ def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeyp
     summary = again.score()
     assert again.score()["folder"] == summary["folder"]  # test is scored once
     monkeypatch.setattr(tune, "run_recipe", lambda *_, **__: {**summary, "interrupted": True})
-    monkeypatch.setattr(tune, "finished", lambda *rest: None)
+    monkeypatch.setattr(tune, "find_finished", lambda *rest: None)
     with pytest.raises(KeyboardInterrupt):
         again.score()
 
@@ -187,7 +187,7 @@ def test_what_is_written_can_be_trained_and_says_where_it_is_from(study):
     scores = [each["val"] for each in summary["seeds"]]
     assert sum(scores) / 2 == pytest.approx(best.val)  # the very training of the trial
     written = {path.name for path in study.write()}
-    assert written == {"best.yaml", "trials-table.csv", "trials-lines.csv", "trials.png"}
+    assert written == {"best.yaml", "trials-table.csv", "trials.png"}
 
 
 def test_no_test_score_is_kept(study):
@@ -266,7 +266,7 @@ def test_every_model_can_be_made_of_what_it_says_is_worth_trying(name):
     ]
     for at in range(max(map(len, ends))):
         tried = {f"model.{key}": each[at % len(each)] for key, each in zip(own, ends, strict=True)}
-        load_recipe(changed(base, tried))
+        load_recipe(with_settings(base, tried))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from zoo.sequences.data.pairs import read_pairs
 from zoo.sequences.data.tokenizer import BEGIN, END
 from zoo.system import process_group
 from zoo.tasks.task import TASKS, bleu
-from zoo.training.batches import TrainingData, ahead
+from zoo.training.batches import TrainingData, prefetch
 from zoo.training.trainer import Trainer
 from zoo.weights.create import create_model
 
@@ -56,7 +56,7 @@ def pairs_of(part):
 
 def test_every_training_pair_is_in_one_batch(data, split):
     found = []
-    for part in batches(data, split).parts(0):
+    for part in batches(data, split).batches(0):
         assert len(part.x) <= 200 and part.weight == part.share == 1.0 and part.last
         assert torch.equal(part.rows, torch.arange(len(part.y)))
         for source, given, said in pairs_of(part):
@@ -68,7 +68,7 @@ def test_every_training_pair_is_in_one_batch(data, split):
 
 
 def test_pairs_of_like_length_are_together_in_order(data, split):
-    parts = list(batches(data, split).parts(0))
+    parts = list(batches(data, split).batches(0))
     assert len(parts) > 5
     for part in parts:
         lengths = list(zip(part.graph.targets, part.graph.sources, strict=True))
@@ -84,7 +84,7 @@ def test_pairs_of_like_length_are_together_in_order(data, split):
 
 def test_seed_and_epoch_say_what_is_drawn(data, split):
     def drawn(seed, epoch):
-        return [part.x.tolist() for part in batches(data, split, seed=seed).parts(epoch)]
+        return [part.x.tolist() for part in batches(data, split, seed=seed).batches(epoch)]
 
     assert drawn(1, 3) == drawn(1, 3)
     assert drawn(1, 3) != drawn(1, 4) and drawn(1, 3) != drawn(2, 3)
@@ -99,12 +99,12 @@ def test_a_pair_larger_than_a_batch_is_refused(data, split):
 @pytest.mark.parametrize("count", [2, 3])
 def test_processes_divide_batches_and_their_gradients_add_up(data, split, monkeypatch, count):
     """The sum of the weighted losses of a step is the loss of all its tokens together."""
-    alone = [part.x.tolist() for part in batches(data, split).parts(1)]
+    alone = [part.x.tolist() for part in batches(data, split).batches(1)]
     shares = []
     monkeypatch.setattr(process_group, "count", lambda: count)
     for rank in range(count):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        shares.append(list(batches(data, split).parts(1)))
+        shares.append(list(batches(data, split).batches(1)))
     assert len({len(each) for each in shares}) == 1
     for step, parts in enumerate(zip(*shares, strict=True)):
         own = [part for part in parts if part.weight]
@@ -118,9 +118,9 @@ def test_processes_divide_batches_and_their_gradients_add_up(data, split, monkey
 
 
 def test_ahead_keeps_the_order_and_raises_what_is_raised():
-    assert list(ahead(lambda each: each * each, iter(range(9)))) == [n * n for n in range(9)]
+    assert list(prefetch(lambda each: each * each, iter(range(9)))) == [n * n for n in range(9)]
     with pytest.raises(ZeroDivisionError):
-        list(ahead(lambda each: 1 / (each - 3), iter(range(9))))
+        list(prefetch(lambda each: 1 / (each - 3), iter(range(9))))
 
 
 def steps(data, split, **options):

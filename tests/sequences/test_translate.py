@@ -20,7 +20,7 @@ from zoo.sequences.data.pairs import read_pairs
 from zoo.sequences.translate import (
     Translator,
     evaluate_pairs,
-    lines_of,
+    read_lines,
     translate,
     translate_file,
 )
@@ -185,15 +185,15 @@ def test_lines_come_as_they_are_there(monkeypatch):
     monkeypatch.setattr(room, "_LINES", 3)
     read, write = os.pipe()
     with open(read, "rb") as source, open(write, "wb", buffering=0) as sink:
-        found = lines_of(source)
+        found = read_lines(source)
         sink.write(b"a\n")
-        assert next(found) == ["a\n"]
+        assert next(found) == ["a"]
         sink.write(b"b\nc")
         sink.close()
-        assert [each for batch in found for each in batch] == ["b\n", "c"]
+        assert [each for batch in found for each in batch] == ["b", "c"]
     content = b"\n".join([b"x"] * 10)
-    assert max(map(len, lines_of(io.BytesIO(content)))) <= 3
-    assert list(lines_of(io.BytesIO(b""))) == []
+    assert max(map(len, read_lines(io.BytesIO(content)))) <= 3
+    assert list(read_lines(io.BytesIO(b""))) == []
 
 
 def test_long_lines_are_cut_and_counted(weights, tmp_path, command):
@@ -224,7 +224,7 @@ def test_bad_text_is_refused_in_a_paragraph(weights, tmp_path, command, monkeypa
         )
     monkeypatch.setattr(room, "LONGEST_LINE", 100)
     with pytest.raises(ZooError, match="line 1 of the text is longer"):
-        list(lines_of(io.BytesIO(b"x" * 200)))
+        list(read_lines(io.BytesIO(b"x" * 200)))
 
 
 def test_half_a_file_is_not_kept(weights, tmp_path, command):
@@ -315,7 +315,7 @@ def test_fine_tuning_reads_other_texts_in_the_tokens_of_the_weights(trained, tmp
 
 
 def test_what_comes_before_a_bad_line_is_answered():
-    given = lines_of(io.BytesIO(b"\xef\xbb\xbfone\ntwo\n\xff\n"))
+    given = read_lines(io.BytesIO(b"\xef\xbb\xbfone\ntwo\n\xff\n"))
     found = []
     with pytest.raises(ZooError, match="line 3 of the text is not UTF-8"):
         for lines in given:

@@ -307,7 +307,7 @@ def test_a_limit_of_files_is_told_whoever_writes(tmp_path, file_limit, write):
         (lambda at: (at / "f").touch() or at / "f" / "x", "a folder of its path is a file"),
         (lambda at: (at / "f").mkdir() or at / "f", "there is a folder of that name"),
         (lambda at: os.mkfifo(at / "f") or at / "f", "no plain file"),
-        (lambda at: at / ("x" * 300), "a name is longer than the 255 bytes"),
+        (lambda at: at / ("x" * 300), "a name is longer than a disk takes"),
     ],
 )
 def test_places_that_take_no_file(tmp_path, make, said):

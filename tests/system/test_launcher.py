@@ -37,7 +37,7 @@ def patience(monkeypatch):
     monkeypatch.setattr(launcher, "GRACE", 2.0)
 
 
-def test_one_that_is_killed_ends_the_others_and_says_how_to_go_on(tmp_path, monkeypatch):
+def test_one_that_is_killed_ends_the_others_and_says_advice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     warned = []  # by torch, besides
     monkeypatch.setattr(
@@ -56,7 +56,7 @@ def test_no_checkpoint_is_promised_where_there_is_none(written, tmp_path):
     run.mkdir()
     (run / ("checkpoint-3.pt" if written else "metrics.jsonl")).touch()
     (tmp_path / process_group.RUN).write_text(str(run))
-    said = launcher._how_to_go_on(tmp_path, 3)
+    said = launcher._advice(tmp_path, 3)
     assert f"`zoo train --resume '{run}' --processes 3`" in said
     assert ("goes on from the last checkpoint" in said) == written
     assert ("No checkpoint" in said) != written

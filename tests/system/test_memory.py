@@ -17,7 +17,7 @@ from zoo.system.memory import peak_memory
 CPU = torch.device("cpu")
 
 
-INSTALLED = [each for each in ALLOCATORS if each.found()]
+INSTALLED = [each for each in ALLOCATORS if each.library()]
 
 for_each_installed = pytest.mark.parametrize("better", INSTALLED, ids=lambda each: each.name)
 
@@ -83,14 +83,13 @@ def test_what_the_user_has_told_the_c_library_stays(monkeypatch):
 def test_what_the_c_library_was_told_before_is_told_again(monkeypatch):
     told = []
     monkeypatch.setattr(allocator, "_mallopt", lambda option, value: told.append(value) or True)
-    library = allocator.CLibrary()
-    usual = library.threshold
-    with allocator.exact(library), allocator.exact(library):
-        small = library.threshold
-    assert small < usual == library.threshold and told == [small, small, small, usual]
+    monkeypatch.setattr(allocator, "_threshold", usual := 2**25)
+    with allocator.exact(), allocator.exact():
+        small = allocator._threshold
+    assert small < usual == allocator._threshold and told == [small, small, small, usual]
     monkeypatch.setattr(allocator, "_mallopt", lambda option, value: False)
-    with allocator.exact(library):
-        assert library.threshold == usual  # it could not be told
+    with allocator.exact():
+        assert allocator._threshold == usual  # it could not be told
 
 
 def test_large_blocks_are_used_again():

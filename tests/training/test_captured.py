@@ -17,7 +17,7 @@ from pretended_cuda import pretended_cuda
 
 from zoo.errors import ZooError
 from zoo.registry import MODELS
-from zoo.training.captured import WARM, Captured, can_record
+from zoo.training.captured import WARM_UP, Captured, can_record
 from zoo.training.checkpoint import Checkpoint
 from zoo.training.trainer import Hooks, fit
 
@@ -62,8 +62,8 @@ def test_a_recorded_step_is_the_step(case):
     case = without_dropout(case)
     found = trained(case)
     assert is_the_same(found, trained(case, capture=False)) and found.waits <= 1
-    steps = EPOCHS - WARM - (case.model == "polynormer")  # whose second phase is new
-    assert found.replays == [steps, EPOCHS // 2 - WARM]
+    steps = EPOCHS - WARM_UP - (case.model == "polynormer")  # whose second phase is new
+    assert found.replays == [steps, EPOCHS // 2 - WARM_UP]
 
 
 def test_masks_are_drawn_anew_and_weights_that_come_back_are_recorded_anew():
@@ -206,4 +206,4 @@ def test_an_evaluation_that_cannot_be_recorded_is_made_as_it_is(monkeypatch):
     case = without_dropout(Case("gcn"))
     found = trained(case)
     assert is_the_same(found, trained(case, capture=False))
-    assert [each for each in found.replays if each] == [EPOCHS - WARM]
+    assert [each for each in found.replays if each] == [EPOCHS - WARM_UP]

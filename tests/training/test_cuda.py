@@ -224,7 +224,7 @@ def test_tf32_is_of_the_training_alone(precision):
 def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():
     on, known = Case("gcn").data(), []
     with pretended_cuda():
-        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0):
+        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).batches(0):
             known.append(len(questions(part.graph)))
             degrees(part.graph, part.x.device)
     assert len(known) > 3 and not known[0] and known[-1] == 1
@@ -234,7 +234,7 @@ def test_batches_are_copied_beside_what_is_computed_and_waited_for_on_the_gpu():
     """Each is waited for before it is used, and its memory is not used again before that."""
     on, batches = Case("gcn").data(), 0
     with pretended_cuda() as gpu:
-        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0):
+        for part in RandomNodes(on.data, on.split.train, "cuda", size=4).batches(0):
             batches += 1
             gpu.order.append("used")
             weakref.finalize(part.x, gpu.order.append, "free")
@@ -274,7 +274,7 @@ def test_what_evaluation_draws_is_copied_to_the_gpu_once():
 def test_a_batch_that_is_not_used_up_is_waited_for_too():
     on = Case("gcn").data()
     with pretended_cuda() as gpu:
-        parts = RandomNodes(on.data, on.split.train, "cuda", size=4).parts(0)
+        parts = RandomNodes(on.data, on.split.train, "cuda", size=4).batches(0)
         next(parts)
         gpu.order.clear()
         parts.close()

@@ -14,7 +14,7 @@ from zoo.data.splits import make_split
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.predict import evaluate, features, rows
+from zoo.inference.predict import evaluate, features, run_inference
 from zoo.inference.training_data import read_as_trained
 from zoo.runs.run import run_recipe
 from zoo.tasks.task import TASKS
@@ -114,7 +114,12 @@ def test_a_graph_on_disk_is_trained_and_predicted_in_parts_as_in_memory(tmp_path
         model = create_model("difformer", each.inputs, each.classes, dim=8)
         model.load_state_dict(weights)
         found.append(
-            (run.train, run.val, run.test, rows(model, each, features, 50, False, "cpu")[0])
+            (
+                run.train,
+                run.val,
+                run.test,
+                run_inference(model, each, features, 50, False, "cpu")[0],
+            )
         )
     assert found[0][:3] == found[1][:3]
     assert torch.equal(found[0][3], found[1][3])

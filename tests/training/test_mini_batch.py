@@ -137,7 +137,7 @@ def test_clusters_cut_fewer_edges_than_chance(real_graph):
 def test_features_labels_and_edges_stay_those_of_the_node(name, data, split):
     training, edges = set(split.train.tolist()), pairs(data.graph)
     seen = []
-    for part in over(BATCHES[name], data, split).parts(0):
+    for part in over(BATCHES[name], data, split).batches(0):
         nodes = part.x[:, 0].long()
         assert torch.equal(part.x, data.x[nodes]) and torch.equal(part.y, data.y[nodes])
         src, dst = (nodes[each].tolist() for each in part.graph.edges())
@@ -150,7 +150,7 @@ def test_features_labels_and_edges_stay_those_of_the_node(name, data, split):
 @pytest.mark.parametrize("name", BATCHES)
 def test_epochs_differ_and_come_again(name, data, split):
     def drawn(epoch):
-        parts = over(BATCHES[name], data, split).parts(epoch)
+        parts = over(BATCHES[name], data, split).batches(epoch)
         return [part.x[:, 0].tolist() for part in parts]
 
     assert drawn(0) == drawn(0) != drawn(1)
@@ -171,7 +171,7 @@ def test_one_batch_of_all_nodes_is_the_whole_graph(data, split):
 
 def test_batches_without_training_nodes_are_left_out(data, split):
     few = dataclasses.replace(split, train=split.train[:3])
-    parts = list(over({"name": "random-nodes", "size": 20}, data, few).parts(0))
+    parts = list(over({"name": "random-nodes", "size": 20}, data, few).batches(0))
     assert 1 <= len(parts) <= 3 and all(len(part.rows) for part in parts)
     model = create_model("gcn", 4, 3, dim=8)
     fit(model, TrainingData(data, few, pick(TASKS, data.task)), epochs=3,
@@ -191,7 +191,7 @@ def test_answers_in_batches_are_those_of_the_nodes_that_were_asked(name, data, s
 
 def test_gradients_of_several_batches_are_added_up_for_a_step(data, split):
     spec = {**BATCHES["random-nodes"], "per_step": 2}
-    parts = list(over(spec, data, split).parts(0))
+    parts = list(over(spec, data, split).batches(0))
     assert [part.last for part in parts] == [False, True, False, True, True]  # of five
     trained = [len(part.rows) for part in parts]
     assert parts[0].weight == trained[0] / (trained[0] + trained[1]) == parts[0].share
@@ -203,14 +203,14 @@ def test_a_batch_weighs_as_much_as_it_is_told(data, split):
     y[torch.rand(y.shape) < 0.5] = torch.nan
     y[split.train, 0] = 1.0
     told = dataclasses.replace(data, y=y, task="node-multilabel")
-    parts = list(over({**BATCHES["random-nodes"], "per_step": 5}, told, split).parts(0))
+    parts = list(over({**BATCHES["random-nodes"], "per_step": 5}, told, split).batches(0))
     known = [int((~part.y[part.rows].isnan()).sum()) for part in parts]
     assert [part.weight for part in parts] == [each / sum(known) for each in known]
 
 
 def test_features_in_half_precision_come_in_fp32(data, split):
     half = dataclasses.replace(data, x=data.x.half())
-    part = next(over(BATCHES["random-nodes"], half, split).parts(0))
+    part = next(over(BATCHES["random-nodes"], half, split).batches(0))
     assert part.x.dtype == torch.float32
     assert FullBatch(half, split.train, CPU).data.x.dtype == torch.float32
 
@@ -218,14 +218,14 @@ def test_features_in_half_precision_come_in_fp32(data, split):
 def test_what_goes_wrong_in_the_thread_is_told_and_the_thread_ends(data, split, monkeypatch):
     batches = over(BATCHES["random-nodes"], data, split)
     before = threading.active_count()
-    parts = batches.parts(0)
+    parts = batches.batches(0)
     next(parts)
     assert threading.active_count() == before + 1
     parts.close()
     assert threading.active_count() == before and batches.waited > 0
     monkeypatch.setattr("zoo.training.batches.induced", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        list(batches.parts(0))
+        list(batches.batches(0))
 
 
 @pytest.mark.parametrize("evaluate", ["full", "batches"])

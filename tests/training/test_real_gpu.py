@@ -10,7 +10,7 @@ from cuda_cases import COMBINATIONS, RECORDED, compare, without_dropout
 
 from zoo.data.splits import PARTS
 from zoo.registry import MODELS
-from zoo.training.captured import WARM
+from zoo.training.captured import WARM_UP
 from zoo.training.trainer import Hooks, Trainer, fit
 
 if not torch.cuda.is_available():
@@ -48,7 +48,7 @@ def test_it_evaluates_as_recorded(case):
     given = {key: case.train[key] for key in ("precision", "clip") if key in case.train}
     steps = Trainer(case.build().to(device), data._replace(task=task), device=device, **given)
     optimiser = torch.optim.Adam(steps.model.parameters(), lr=0.01, fused=True)
-    for epoch in range(WARM + 3):
+    for epoch in range(WARM_UP + 3):
         steps.begin(epoch)
         steps.train(optimiser, epoch)
         drawn = torch.get_rng_state()
@@ -58,7 +58,7 @@ def test_it_evaluates_as_recorded(case):
         plain = steps.eval_loader.scores(steps.model, steps.on, steps.precision)
         for part, logits in zip(PARTS, found, strict=True):
             torch.testing.assert_close(logits, plain(part), rtol=1e-3, atol=1e-3)
-    assert steps._recordings.held["evaluation"].graph is not None
+    assert steps._recordings.captured["evaluation"].graph is not None
 
 
 def test_training_goes_on_where_the_gpu_refuses_a_recording(monkeypatch):

@@ -85,7 +85,7 @@ def whose(data, part):
 )
 def test_an_epoch_has_each_training_sample_once(texts, options):
     batches, train = over(texts, **options), on(texts).split.train
-    first, again, second = (list(batches.parts(epoch)) for epoch in (0, 0, 1))
+    first, again, second = (list(batches.batches(epoch)) for epoch in (0, 0, 1))
     seen = [each for part in first for each in whose(texts, part)]
     assert sorted(seen) == sorted(whose_all(texts, train))
     for part, same in zip(first, again, strict=True):
@@ -107,25 +107,25 @@ def whose_all(data, samples):
 
 
 def test_samples_of_like_size_are_together(texts):
-    parts = list(over(texts, size=5).parts(0))
+    parts = list(over(texts, size=5).batches(0))
     spreads = [int(np.ptp(part.graph.batch_num_nodes().numpy())) for part in parts]
     assert np.mean(spreads) <= 4  # of 19 at random
 
 
 def test_several_batches_make_a_step(texts):
-    parts = list(over(texts, size=8, per_step=3).parts(0))  # 30 samples in four batches
+    parts = list(over(texts, size=8, per_step=3).batches(0))  # 30 samples in four batches
     assert [part.last for part in parts] == [False, False, True, True]
     assert sum(part.weight for part in parts[:3]) == pytest.approx(1) and parts[3].weight == 1
 
 
 @pytest.mark.parametrize("count", [2, 3, 16])
 def test_processes_divide_the_batches_of_a_step(texts, monkeypatch, count):
-    alone = [whose(texts, part) for part in over(texts, size=6).parts(0)]
+    alone = [whose(texts, part) for part in over(texts, size=6).batches(0)]
     monkeypatch.setattr(process_group, "count", lambda: count)
     found, weights = [], {}
     for rank in range(count):
         monkeypatch.setattr(process_group, "rank", lambda rank=rank: rank)
-        for step, part in enumerate(over(texts, size=6).parts(0)):
+        for step, part in enumerate(over(texts, size=6).batches(0)):
             weights.setdefault(step, []).append(part.weight)
             found += [whose(texts, part)] if part.weight else []
     assert sorted(found) == sorted(alone)

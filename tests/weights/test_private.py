@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import zoo
-from zoo.config.metadata import About, private_texts
+from zoo.config.metadata import private_texts
 from zoo.data import GraphArrays
 from zoo.data.files.prepared import write_prepared
 from zoo.errors import ZooError
@@ -137,14 +137,6 @@ def test_push_refuses_what_older_versions_wrote(key, tmp_path, monkeypatch):
     (folder / "README.md").write_text(f"# Mine\n\nfrom {Path.home()}/work\n")
     with pytest.raises(ZooError, match="README.md, line 3"):
         hub.push(folder, "me/old")
-
-
-def test_a_recipe_that_is_nested_too_deeply_is_refused(tmp_path):
-    deep = []
-    for _ in range(900):
-        deep = [deep]
-    with pytest.raises(ValueError, match="nested"):
-        About(recipe={"dataset": deep})
 
 
 HOSTILE = [

@@ -36,7 +36,7 @@ def run(tmp_path_factory):
 def shelf(run, tmp_path_factory):
     """A folder of published weights."""
     folder = tmp_path_factory.mktemp("published")
-    [row] = publish({"small-digits": (locate(run).folder, None)}, folder)
+    [row] = publish({"small-digits": locate(run).folder}, folder)
     assert row["left_out"] is None and row["bits"] == 16
     return folder
 
@@ -73,7 +73,7 @@ def test_weights_whose_score_changes_keep_32_bits(run, tmp_path):
         model.head.weight.mul_(1e7)  # beyond the largest number of 16 bits
         model.head.bias.mul_(1e7)
     zoo.save(model, tmp_path / "large")
-    [row] = publish({"large": (tmp_path / "large", None)}, tmp_path / "to")
+    [row] = publish({"large": tmp_path / "large"}, tmp_path / "to")
     assert row["bits"] == 32
     assert read_folder(tmp_path / "to" / "large").state["head.weight"].dtype == torch.float32
 
@@ -83,15 +83,15 @@ def test_scores_are_measured_again_before_anything_is_published(run, tmp_path):
     wrong = model.about.model_copy(update={"scores": {"val": 0.5, "test": 0.99}})
     zoo.save(model, tmp_path / "wrong", wrong)
     with pytest.raises(ZooError, match="it was trained on other data"):
-        list(publish({"wrong": (tmp_path / "wrong", None)}, tmp_path / "to"))
+        list(publish({"wrong": tmp_path / "wrong"}, tmp_path / "to"))
     zoo.save(model, tmp_path / "silent", wrong.model_copy(update={"scores": None}))
     with pytest.raises(ZooError, match="no scores of validation and test"):
-        list(publish({"silent": (tmp_path / "silent", None)}, tmp_path / "to"))
+        list(publish({"silent": tmp_path / "silent"}, tmp_path / "to"))
     assert not (tmp_path / "to").exists()
 
 
 def test_what_is_too_large_is_left_out(run, tmp_path):
-    source = (locate(run).folder, None)
+    source = locate(run).folder
     [row] = publish({"a": source}, tmp_path, largest=100)
     assert row["left_out"] == "larger than 100 bytes" and not (tmp_path / "a").exists()
     first, second = publish({"a": source, "b": source}, tmp_path, together=5000)
@@ -105,7 +105,7 @@ BATCHES = {"batching": {"name": "random-nodes", "size": 600}, "evaluate": "batch
 def test_weights_that_training_measured_in_another_way_say_what_is_measured_here(train, tmp_path):
     recipe = {**RECIPE, "train": {**RECIPE["train"], **train}, "seeds": [0]}
     own = zoo.run_recipe(recipe, runs=tmp_path / "runs", device="cpu")["folder"]
-    [row] = publish({"a": (locate(own).folder, None)}, tmp_path / "to")
+    [row] = publish({"a": locate(own).folder}, tmp_path / "to")
     model = zoo.load(tmp_path / "to" / "a")
     found = evaluate_part(model, None, "test")["score"]
     assert row["test"] == model.about.scores["test"] == pytest.approx(found, abs=0.5e-4)
@@ -114,7 +114,7 @@ def test_weights_that_training_measured_in_another_way_say_what_is_measured_here
 
 
 def test_two_that_publish_into_one_folder_keep_both(run, tmp_path):
-    source = (locate(run).folder, None)
+    source = locate(run).folder
     rows = publish({"c": source, "e": source}, tmp_path)
     next(rows)
     [*_] = publish({"d": source}, tmp_path)
@@ -123,7 +123,7 @@ def test_two_that_publish_into_one_folder_keep_both(run, tmp_path):
 
 
 def test_what_is_no_folder_of_weights_is_not_written_over(run, tmp_path):
-    source = {"c": (locate(run).folder, None)}
+    source = {"c": locate(run).folder}
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "README.md").write_text("notes")
     with pytest.raises(ZooError, match="c is there, and is no folder of weights"):
@@ -139,14 +139,14 @@ def test_what_is_no_folder_of_weights_is_not_written_over(run, tmp_path):
 def test_weights_of_before_are_whole_until_those_of_now_are(run, shelf, tmp_path, monkeypatch):
     folder = shutil.copytree(shelf, tmp_path / "shelf")
     (folder / "small-digits" / "notes.txt").write_text("mine")
-    source = {"small-digits": (locate(run).folder, None)}
+    source = {"small-digits": locate(run).folder}
     before = {each.name: each.read_bytes() for each in (folder / "small-digits").iterdir()}
 
     def end(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("zoo.inference.publish._entry", end)
+        patched.setattr("zoo.inference.publish.save", end)
         with pytest.raises(KeyboardInterrupt):
             [*_] = publish(source, folder)
     assert {each.name: each.read_bytes() for each in (folder / "small-digits").iterdir()} == before
@@ -161,7 +161,7 @@ def test_an_index_that_is_a_link_is_not_written_through(run, tmp_path):
     (tmp_path / "to").mkdir()
     (tmp_path / "to" / "index.json").symlink_to(tmp_path / "mine")
     with pytest.raises(ZooError, match="index.json cannot be written: it is a link"):
-        [*_] = publish({"a": (locate(run).folder, None)}, tmp_path / "to")
+        [*_] = publish({"a": locate(run).folder}, tmp_path / "to")
     assert (tmp_path / "mine").read_text() == "{}"
     assert [each.name for each in (tmp_path / "to").iterdir()] == ["index.json"]
 
@@ -177,7 +177,7 @@ def test_what_others_keep_beside_weights_is_never_lost(run, shelf, tmp_path, mon
     (own / "more").mkdir()
     (own / "more" / "README.md").write_text("mine")
     (own / "LICENSE.txt").write_text("mine as well")
-    source, before = {"small-digits": (locate(run).folder, None)}, contents(own)
+    source, before = {"small-digits": locate(run).folder}, contents(own)
     replace = files.replace_folder
 
     def refuse(*_):
@@ -308,7 +308,7 @@ def test_a_name_is_that_of_one_run_and_of_the_weights_of_the_zoo(
 def test_a_name_leads_nowhere_but_into_the_folder(name, run, tmp_path):
     folder = tmp_path / "here" / "to"
     with pytest.raises(ZooError, match="not called"):
-        list(publish({name: (locate(run).folder, None)}, folder))
+        list(publish({name: locate(run).folder}, folder))
     copy = Path(shutil.copytree(run, tmp_path / "run"))
     summary = json.loads((copy / "summary.json").read_bytes())
     (copy / "summary.json").write_text(json.dumps({**summary, "recipe": name}))

@@ -315,7 +315,6 @@ BROKEN = {
     "about with a wrong type": (about(features="64"), "about.features"),
     "names for other features": (about(feature_names=["a", "b"]), "2 feature_names"),
     "an unknown encoding": (about(encoding="laplacain"), "did you mean 'laplacian'"),
-    "an encoding that does not fit": (about(encoding="laplacian"), "contradicts itself"),
     "an unknown transform": (about(transform="rows"), "did you mean 'row'"),
     "an unknown task": (about(task="edge-prediction"), "edge-prediction"),
 }  # fmt: skip

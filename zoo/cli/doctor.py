@@ -131,8 +131,8 @@ def _gpu(torch: Import) -> Diagnosis:
 
 
 def _allocator() -> Diagnosis:
-    if library := allocator.installed():
-        return Diagnosis("allocator", f"{library.name}, {library.found()}, for training")
+    if found := allocator.installed():
+        return Diagnosis("allocator", f"{found.name}, {found.library()}, for training")
     none = "the C library's; training holds a third more on large graphs"
     return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
 

@@ -85,8 +85,7 @@ def train(
     the C library. With a variable of an allocator set, such as MALLOC_TRIM_THRESHOLD_, or
     LD_PRELOAD, nothing is changed.
     """
-    from zoo.runs.launch import of_other_data
-    from zoo.runs.resolve import check_processes, load_recipe, resolve
+    from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
     from zoo.runs.run import other_settings, unfinished
     from zoo.system import allocator, process_group
     from zoo.system.launcher import launch
@@ -103,7 +102,7 @@ def train(
         )
     if resume is None:
         plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        for sentence in () if silent else of_other_data(recipe, overrides or []):
+        for sentence in () if silent else remarks_on_dataset(recipe, overrides or []):
             console.remark(sentence)
     else:
         process_group.start()
@@ -302,7 +301,7 @@ def reproduce(
 def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.runs.launch import begun
+    from zoo.runs.earlier_runs import find_unfinished
     from zoo.runs.reproduce import measured, write_verified
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.runs.run_folder import verdict
@@ -317,7 +316,7 @@ def _reproduce(
     if write and overrides:
         raise ZooError("--write is for a recipe as it is; leave KEY=VALUE out.")
     plan = resolve(loaded, trust=True)
-    if folder := begun(plan, runs):
+    if folder := find_unfinished(plan, runs):
         console.remark(f"{loaded.name}: goes on in {folder}")
     with using_threads(loaded.verified and loaded.verified.threads):
         summary = train_plan(plan, device, runs, folder, quiet=quiet)
@@ -406,7 +405,7 @@ def compare(
 
     What a recipe that is named imports is run; of finished runs nothing is.
     """
-    from zoo.runs.candidates import candidates
+    from zoo.runs.compare import candidates
     from zoo.runs.compare import compare as train_and_compare
 
     changes = [text for text in words or [] if "=" in text and not os.path.exists(text)]
@@ -458,16 +457,14 @@ def finetune(
     from zoo.data.load import load_data
     from zoo.inference.training_data import (
         as_trained,
-        own_split,
         split_from_start,
         split_of_same_rows,
-        training_spec,
-        with_columns_of,
+        training_of,
+        training_split,
     )
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.weights.create import hint_imports
     from zoo.weights.finetune import finetuning
-    from zoo.weights.folder import CONFIG, read_config
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -475,9 +472,10 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    trained_on, about = training_spec(folder), read_config(folder / CONFIG)["about"]
+    training = training_of(str(folder))
+    about = training.about
     _, typed_split = divide(spec_of(data), ("split",))
-    spec = as_trained(spec_of(data), with_columns_of(about, trained_on))
+    spec = as_trained(spec_of(data), training.spec, about, same_columns=False)
     spec, usual = divide(spec, ("split",))  # sets and series keep the word of training
     recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
     if word(recipe["graph"]) == "file" and not any(
@@ -488,9 +486,9 @@ def finetune(
             "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
         )
     dataset = recipe["dataset"]
-    split = own_split(dataset, trained_on, about)
+    split = training_split(dataset, training)
     if split is None:
-        split = split_of_same_rows(dataset, trained_on)
+        split = split_of_same_rows(dataset, training.spec)
     if split is not None:  # divided as in training
         recipe["seeds"] = [about.seed or 0]
     elif usual and not typed_split:

@@ -131,8 +131,7 @@ def _recipes_to_tune(sources: list[str], overrides: list[str], data: str | None)
 
 def _print_comparison(folders: list[str], device: Device, runs: Path) -> None:
     """Print how models that were tuned compare; all runs are finished, nothing is trained."""
-    from zoo.runs.candidates import candidates
-    from zoo.runs.compare import compare
+    from zoo.runs.compare import candidates, compare
 
     entries = candidates(folders, baselines=False)
     result_tables.comparison(compare(entries, device=device.value, runs=runs))

@@ -120,9 +120,9 @@ def predict(
     new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     predictions = run(model, graph, context=context, **how)
-    predictions = predictions if new is None else predictions.of(new)
+    predictions = predictions if new is None else predictions.select(new)
     write_table(predictions, out)
-    count, dropped = len(predictions.ids), _dropped(predictions.cut)
+    count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{dropped}")
 
 
@@ -154,7 +154,10 @@ def embed(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     embeddings = run(model, graph, context=context, **how)
     write_array(embeddings.values, out)
-    shape, dropped = " x ".join(map(str, embeddings.values.shape)), _dropped(embeddings.cut)
+    shape, dropped = (
+        " x ".join(map(str, embeddings.values.shape)),
+        _dropped(embeddings.dropped_edges),
+    )
     console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{dropped}")
 
 
@@ -189,7 +192,6 @@ def evaluate(
     zoo evaluate runs/gcn-cora-20261121-120000 --data other.npz label=species
     """
     from zoo.inference.evaluate import evaluate_part
-    from zoo.inference.training_data import dataset_of_run
 
     model, folder = _load(weights, imports, unverified)
     result = evaluate_part(
@@ -199,7 +201,6 @@ def evaluate(
         batch_size=batch_size,
         layerwise=layerwise,
         device=_device(device),
-        trained_on=dataset_of_run(folder),
         beams=beams,
         length_penalty=length_penalty,
         folder=folder,
@@ -268,7 +269,6 @@ def _translate(
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Write or print a forecast; return False where the model is for another task."""
     from zoo.inference.evaluate import forecast_of
-    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.index import locate
 
@@ -277,8 +277,7 @@ def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> 
         return False
     check_out(out, (".csv", ".parquet"), again)
     model, _ = _load(weights, imports, unverified)
-    trained_on = dataset_of_run(folder)
-    forecast = forecast_of(model, spec, steps, trained_on=trained_on, device=_device(device))
+    forecast = forecast_of(model, spec, steps, folder=folder, device=_device(device))
     write_forecast(forecast, out)
     return True
 
@@ -352,7 +351,6 @@ def load(
     from the Hugging Face Hub is kept in its cache.
     """
     from zoo.inference.evaluate import evaluate_part
-    from zoo.inference.training_data import dataset_of_run
     from zoo.weights.folder import CARD, WEIGHTS
     from zoo.weights.load import load as load_weights
 
@@ -374,8 +372,7 @@ def load(
     missing = None
     if evaluate:
         try:
-            data = dataset_of_run(folder)
-            facts["test here"] = evaluate_part(model, None, "test", trained_on=data)["score"]
+            facts["test here"] = evaluate_part(model, None, "test", folder=folder)["score"]
         except ZooError as error:  # the rest is printed all the same
             missing = error
     if as_json:
@@ -444,10 +441,10 @@ def publish(
             )
 
 
-def _named_runs(runs: list[Path]) -> dict[str, tuple[Path, Any]]:
-    """Return finished runs: name to best seed, and graph of training."""
+def _named_runs(runs: list[Path]) -> dict[str, Path]:
+    """Return finished runs: name to the folder of their best seed."""
     from zoo.runs.run_folder import need_run, read_summary
-    from zoo.weights.index import as_name
+    from zoo.weights.index import as_name, locate
 
     chosen = {}
     for run in runs:
@@ -457,25 +454,20 @@ def _named_runs(runs: list[Path]) -> dict[str, tuple[Path, Any]]:
             raise ZooError(f"{run} was interrupted; `zoo train --resume {run}` ends it.")
         if (name := as_name(summary["recipe"])) in chosen:
             raise ZooError(f"there are several runs of {name}; publish one of them.")
-        chosen[name] = _best_seed(run)
+        chosen[name] = locate(run).folder
     return chosen
 
 
-def verified_runs(runs: Path) -> dict[str, tuple[Path, Any]]:
-    """Return the finished runs of verified recipes: name to best seed, and graph of training."""
+def verified_runs(runs: Path) -> dict[str, Path]:
+    """Return the finished runs of verified recipes: name to the folder of their best seed."""
     from zoo.config.shipped import recipe_names
-    from zoo.runs.launch import finished
+    from zoo.runs.earlier_runs import find_finished
     from zoo.runs.resolve import load_recipe, resolve
+    from zoo.weights.index import locate
 
     recipes = [recipe for recipe in map(load_recipe, recipe_names())
                if recipe.verified and recipe.verified.sha256 == recipe.sha256]  # fmt: skip
-    summaries = {recipe.name: finished(resolve(recipe), runs, any_code=True) for recipe in recipes}
-    return {name: _best_seed(Path(summary["folder"])) for name, summary in summaries.items()
+    finished = {recipe.name: find_finished(resolve(recipe), runs, any_code=True)
+                for recipe in recipes}  # fmt: skip
+    return {name: locate(summary["folder"]).folder for name, summary in finished.items()
             if summary}  # fmt: skip
-
-
-def _best_seed(run: Path) -> tuple[Path, Any]:
-    from zoo.config.recipe import read_recipe
-    from zoo.weights.index import locate
-
-    return locate(run).folder, read_recipe(run / "recipe.yaml").dataset

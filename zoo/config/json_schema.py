@@ -1,9 +1,7 @@
 """What is said of options to people and editors: their help texts, and JSON schemas."""
 
 import inspect
-import itertools
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,13 +16,14 @@ def descriptions(builder: Callable) -> dict[str, str]:
 
     An option without a word there is left out.
     """
-    texts = [builder.__doc__]
+    docstrings = [builder.__doc__]
     if inspect.isclass(builder):
-        texts = [each.__doc__ for each in reversed(builder.__mro__)] + [builder.__init__.__doc__]
-    said: dict[str, str] = {}
-    for text in texts:
-        said |= _arguments(text or "")
-    return {option: said[option] for option in options_of(builder) if option in said}
+        docstrings = [parent.__doc__ for parent in reversed(builder.__mro__)]
+        docstrings.append(builder.__init__.__doc__)
+    lines: dict[str, str] = {}
+    for docstring in docstrings:
+        lines |= _arguments(docstring or "")
+    return {option: lines[option] for option in options_of(builder) if option in lines}
 
 
 def json_schema(table: Table) -> dict[str, Any]:
@@ -46,17 +45,18 @@ def files_schema(
         builders: whose options it may have, of one of them or of another.
     """
     definitions: dict[str, Any] = {}
-    found: dict[str, list[dict[str, Any]]] = {}
+    schemas: dict[str, list[dict[str, Any]]] = {}
     for builder in builders:
         for option, schema in _object(builder, definitions)["properties"].items():
-            if schema not in (seen := found.setdefault(option, [])):
-                seen.append(schema)
+            if schema not in (others := schemas.setdefault(option, [])):
+                others.append(schema)
     path = {"type": "string", "not": {"enum": sorted(known)}}
     options = {
-        option: each[0] if len(each) == 1 else {"anyOf": each} for option, each in found.items()
+        option: others[0] if len(others) == 1 else {"anyOf": others}
+        for option, others in schemas.items()
     }
-    whole = {"type": "object", "properties": {"name": path, **options}, "required": ["name"]}
-    return [path, {**whole, "additionalProperties": False}], definitions
+    mapping = {"type": "object", "properties": {"name": path, **options}, "required": ["name"]}
+    return [path, {**mapping, "additionalProperties": False}], definitions
 
 
 def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -67,11 +67,11 @@ def recipe_schema(tables: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """
     schema = Contents.model_json_schema()
     definitions = schema.setdefault("$defs", {})
-    for key, given in tables.items():
-        definitions |= given.get("$defs", {})
+    for key, table in tables.items():
+        definitions |= table.get("$defs", {})
         own = schema["properties"][key]
-        said = {word: own[word] for word in ("description", "default") if word in own}
-        schema["properties"][key] = {**given, **said}
+        words = {word: own[word] for word in ("description", "default") if word in own}
+        schema["properties"][key] = {**table, **words}
         schema["properties"][key].pop("$defs", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Recipe"}
 
@@ -84,19 +84,14 @@ def options_schema(builder: Callable) -> dict[str, Any]:
 
 
 def _arguments(docstring: str) -> dict[str, str]:
-    lines = iter(inspect.cleandoc(docstring).splitlines())
-    lines = itertools.dropwhile(lambda line: line.rstrip() != "Args:", lines)
-    next(lines, None)
-    section = itertools.takewhile(lambda line: not line or line[0].isspace(), lines)
-    said: dict[str, str] = {}
-    option = None
-    for line in textwrap.dedent("\n".join(section)).splitlines():
-        if entry := re.match(r"\*{0,2}(\w+)(?: \(.*?\))?:(.*)", line):
-            option = entry[1]
-            said[option] = entry[2].strip()
-        elif option is not None:
-            said[option] = f"{said[option]} {line.strip()}".strip()
-    return said
+    """Return the text of each argument in the section `Args:` of a docstring."""
+    section = inspect.cleandoc(docstring).partition("\nArgs:\n")[2]
+    section = re.split(r"^(?=\S)", section, maxsplit=1, flags=re.MULTILINE)[0]
+    entries = re.split(r"^ {4}\*{0,2}(\w+)(?: \(.*?\))?:", section, flags=re.MULTILINE)[1:]
+    return {
+        option: " ".join(text.split())
+        for option, text in zip(entries[::2], entries[1::2], strict=True)
+    }
 
 
 def _reference(table: Table, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -119,10 +114,10 @@ def _entry(word: str, builder: Callable, definitions: dict[str, Any]) -> dict[st
 
 
 def _object(builder: Callable, definitions: dict[str, Any]) -> dict[str, Any]:
-    said = descriptions(builder)
+    texts = descriptions(builder)
     properties = {
         option: {
-            **({"description": said[option]} if option in said else {}),
+            **({"description": texts[option]} if option in texts else {}),
             **_option_schema(parameter, definitions),
         }
         for option, parameter in options_of(builder).items()
@@ -148,5 +143,8 @@ def _option_schema(parameter: inspect.Parameter, definitions: dict[str, Any]) ->
 
 
 def _required(builder: Callable) -> list[str]:
-    known = options_of(builder).items()
-    return [option for option, parameter in known if parameter.default is parameter.empty]
+    return [
+        option
+        for option, parameter in options_of(builder).items()
+        if parameter.default is parameter.empty
+    ]

@@ -1,16 +1,9 @@
 """What is learnt of the columns of a table on its training nodes, as the plain data of weights."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from zoo.errors import ZooError
 
@@ -44,14 +37,14 @@ class NumberColumn(_Column):
 
 
 class CategoryColumn(_Column):
-    """Kinds of things: a column of 0 and 1 for each of these values; others have only zeros."""
+    """Categories, one-hot: a column of 0 and 1 for each of these values; others have only zeros."""
 
     kind: Literal["category"]
     values: list[str]
 
 
 class HashedColumn(_Column):
-    """Kinds of things, too many for a column each: each has a 1 or a -1 in one of so many."""
+    """Categories, too many for a column each: a hash says which of so many has the 1 or -1."""
 
     kind: Literal["hashed"]
     columns: Annotated[int, Field(ge=1, le=2**16)]
@@ -63,12 +56,6 @@ class TextColumn(_Column):
     kind: Literal["text"]
     terms: list[str]
     weights: list[_Finite]
-
-    @model_validator(mode="after")
-    def _as_many(self) -> Self:
-        if len(self.terms) != len(self.weights) or len(set(self.terms)) != len(self.terms):
-            raise ValueError(f"{len(self.terms)} terms and {len(self.weights)} weights")
-        return self
 
 
 class DateColumn(_Column):
@@ -92,13 +79,13 @@ LearntColumn = Annotated[
 _COLUMNS = TypeAdapter(tuple[LearntColumn, ...])
 
 
-def text_of(columns: Sequence[LearntColumn] | None) -> str | None:
-    """Return what is learnt of columns as JSON, which `columns_of` reads; None of nothing."""
+def to_json(columns: Sequence[LearntColumn] | None) -> str | None:
+    """Return what is learnt of columns as JSON, which `from_json` reads; None of nothing."""
     return columns and _COLUMNS.dump_json(tuple(columns)).decode()
 
 
-def columns_of(text: str | None) -> tuple[LearntColumn, ...] | None:
-    """Return what is learnt of columns, as `text_of` has written it; None of nothing.
+def from_json(text: str | None) -> tuple[LearntColumn, ...] | None:
+    """Return what is learnt of columns, as `to_json` has written it; None of nothing.
 
     Raises:
         ZooError: the text is something else.
@@ -118,31 +105,35 @@ def columns_of(text: str | None) -> tuple[LearntColumn, ...] | None:
 def scales(columns: Sequence[LearntColumn] | None) -> list[LearntColumn]:
     """Return those of the columns whose numbers have a scale that is learnt.
 
-    Of the others a name says all: numbers as they stand, and 0 and 1 for kinds of things.
+    Of the others a name says all: numbers as they stand, and 0 and 1 for categories.
     """
-    learnt = [each for each in columns or () if each.kind in ("number", "text", "date")]
-    return [each for each in learnt if each.kind != "number" or each.shift is not None]
+    scaled = [column for column in columns or () if column.kind in ("number", "text", "date")]
+    return [column for column in scaled if column.kind != "number" or column.shift is not None]
 
 
 def scaled_numbers(columns: Sequence[LearntColumn] | None) -> list[str]:
     """Return the names of the columns of numbers that are standardised."""
-    return [each.name for each in scales(columns) if each.kind == "number"]
+    return [column.name for column in scales(columns) if column.kind == "number"]
 
 
 def unscaled(columns: Sequence[LearntColumn]) -> list[LearntColumn]:
     """Return the columns with numbers as they stand, as weights read them that learnt of none."""
     plain = {"shift": None, "spread": None, "fill": None, "indicator": False}
-    return [each.model_copy(update=plain) if each.kind == "number" else each for each in columns]
+    return [
+        column.model_copy(update=plain) if column.kind == "number" else column for column in columns
+    ]
 
 
 def as_options(columns: Sequence[LearntColumn]) -> dict[str, str]:
     """Return `numbers` and `missing`, options of a table, as they were where this was learnt."""
-    numbers = [each for each in columns if each.kind == "number"]
-    gaps = {each.missing for each in columns if each.kind == "date"}
-    for each in numbers:
-        filled = "mean" if each.fill == each.mean else "zero"
-        gaps.add("refuse" if each.fill is None else "indicator" if each.indicator else filled)
-    missing = next((each for each in ("indicator", "mean", "zero") if each in gaps), None)
-    standard = any(each.shift is not None for each in numbers)
-    told = {"numbers": "standard" if standard else "raw" if numbers else None, "missing": missing}
-    return {option: word for option, word in told.items() if word is not None}
+    numbers = [column for column in columns if column.kind == "number"]
+    gaps = {column.missing for column in columns if column.kind == "date"}
+    for column in numbers:
+        filled = "mean" if column.fill == column.mean else "zero"
+        filled = "indicator" if column.indicator else filled
+        gaps.add("refuse" if column.fill is None else filled)
+    missing = next((word for word in ("indicator", "mean", "zero") if word in gaps), None)
+    standard = any(column.shift is not None for column in numbers)
+    options = {"numbers": "standard" if standard else "raw" if numbers else None,
+               "missing": missing}  # fmt: skip
+    return {option: word for option, word in options.items() if word is not None}

@@ -35,21 +35,12 @@ _ABSOLUTE = re.compile(r"[\\/]{1,2}\w|~[^\s\\/]*[\\/]|[A-Za-z]:[\\/]|file:")
 """How a text begins that is a path from anywhere: `/data`, `~/data`, `C:\\data`."""
 
 
-_DEEPEST = 100  # keys inside of keys: no recipe has ten
-
-
-def named(recipe: Any, keys: tuple[str | int, ...] = ()) -> Any:
-    """Return the plain data of a recipe with the name of each path instead of the path.
-
-    Raises:
-        ValueError: it is nested too deeply.
-    """
-    if len(keys) > _DEEPEST:
-        raise ValueError("it is nested too deeply")
+def without_paths(recipe: Any, keys: tuple[str | int, ...] = ()) -> Any:
+    """Return the plain data of a recipe with the name of each path instead of the path."""
     if isinstance(recipe, dict):
-        return {key: named(each, (*keys, key)) for key, each in recipe.items()}
+        return {key: without_paths(value, (*keys, key)) for key, value in recipe.items()}
     if isinstance(recipe, list):
-        return [named(each, (*keys, 0)) for each in recipe]
+        return [without_paths(value, (*keys, 0)) for value in recipe]
     if isinstance(recipe, str) and (keys in _PATHS or is_private(recipe)):
         return path_name(recipe)
     return recipe
@@ -79,12 +70,11 @@ def is_private(text: str) -> bool:
 def private_texts(config: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
     """Yield the texts of a `config.json` that are paths, or hold one, each after its dotted key."""
     if isinstance(config, dict | list):
-        for key, each in config.items() if isinstance(config, dict) else enumerate(config):
-            yield from private_texts(each, (*keys, key))
+        for key, value in config.items() if isinstance(config, dict) else enumerate(config):
+            yield from private_texts(value, (*keys, key))
     elif isinstance(config, str):
-        of_recipe = tuple(0 if isinstance(key, int) else key for key in keys[2:])
-        wanted = of_recipe if keys[:2] == ("about", "recipe") else ()
-        if named(config, wanted) != config:
+        recipe_keys = tuple(0 if isinstance(key, int) else key for key in keys[2:])
+        if without_paths(config, recipe_keys if keys[:2] == ("about", "recipe") else ()) != config:
             yield ".".join(map(str, keys)), config
 
 
@@ -148,26 +138,26 @@ class About(BaseModel):
 
     @field_validator("transform", "graph", "encoding")
     @classmethod
-    def _with_a_name(cls, spec: Spec) -> Spec:
+    def _check_name(cls, spec: Spec) -> Spec:
         if not _is_named(spec):
             raise ValueError("write a word, or a mapping with a `name`")
         return spec
 
     @field_validator("recipe")
     @classmethod
-    def _without_paths(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _name_paths_of_recipe(cls, recipe: dict[str, Any] | None) -> dict[str, Any] | None:
         dataset = (recipe or {}).get("dataset")
         if isinstance(dataset, dict) and not _is_named(dataset.get("split", "")):
             raise ValueError("`dataset.split` is a word, or a mapping with a `name`")
-        return named(recipe)
+        return without_paths(recipe)
 
     @field_validator("graph")
     @classmethod
-    def _without_a_path(cls, graph: Spec) -> Spec:
-        return named(graph, ("graph",))
+    def _name_path_of_graph(cls, graph: Spec) -> Spec:
+        return without_paths(graph, ("graph",))
 
     @model_validator(mode="after")
-    def _count_names(self) -> Self:
+    def _check_count(self) -> Self:
         if self.feature_names is not None and len(self.feature_names) != self.features:
             raise ValueError(
                 f"{len(self.feature_names)} feature_names for {self.features} features"

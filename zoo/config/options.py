@@ -45,8 +45,6 @@ MOST = 3_000_000_000
 LARGEST = 1e30
 """The largest number, and some way from 3e38, where single precision ends: it is multiplied."""
 
-_LARGEST_SAID = "1" + 30 * "0"  # by pydantic
-
 Count = Annotated[int, Within("at least 1", ge=1, le=MOST)]
 Number = Annotated[int, Within("at least 0", ge=0, le=MOST)]
 Few = Annotated[int, Within("from 1 to 1,000", ge=1, le=1000)]
@@ -117,13 +115,13 @@ def pick(table: Table, spec: Spec, *context: Any) -> Any:
     Raises:
         ZooError: an unknown word or option, or a value of the wrong type or out of range.
     """
-    wrong = problems(table, spec, ())
-    if wrong:
-        said = " ".join(map(_without_here, wrong[:FIRST]))
+    if wrong := problems(table, spec, ()):
+        lines = [str(problem) if problem.path else problem.message for problem in wrong]
         rest = f" And {len(wrong) - FIRST:,} more problems." if len(wrong) > FIRST else ""
         named = isinstance(spec, Mapping) and isinstance(spec.get("name"), str)
-        raise ZooError(f"{table.kind} {brief(spec['name'] if named else spec)}: {said}{rest}")
-    name, options = _read(spec)
+        shown = brief(spec["name"] if named else spec)
+        raise ZooError(f"{table.kind} {shown}: {' '.join(lines[:FIRST])}{rest}")
+    name, options = _name_and_options(spec)
     try:
         inspect.signature(table[name]).bind(*context, **options)
     except TypeError as error:  # of one's own, such as the function that it should have built
@@ -132,10 +130,10 @@ def pick(table: Table, spec: Spec, *context: Any) -> Any:
             f"{len(context)} positional and its own options by keyword, and does not take these: "
             f"{error}. Write a function that returns what is to be used."
         ) from None
-    made = table[name](*context, **options)
-    if made is None and table.kind in ("attention", "propagation", "encoding", "dataset"):
+    result = table[name](*context, **options)
+    if result is None and table.kind in ("attention", "propagation", "encoding", "dataset"):
         raise ZooError(f"{table.kind} {name!r}: its builder returned None; return what it built.")
-    return made
+    return result
 
 
 def options_of(builder: Callable) -> dict[str, inspect.Parameter]:
@@ -155,7 +153,7 @@ def problems(
         return [Problem(path, f"{brief(spec)} does not name a {table.kind}; {wanted}")]
     if isinstance(spec, Mapping) and not isinstance(spec.get("name"), str):
         return [Problem(path, f"`name` is missing; {wanted}")]
-    name, options = _read(spec)
+    name, options = _name_and_options(spec)
     if name not in table:
         where = path if isinstance(spec, str) else (*path, "name")
         return [Problem(where, unknown(table.kind, name, table))]
@@ -166,10 +164,10 @@ def table_of(parameter: inspect.Parameter) -> Table | None:
     """Return the table that an option is picked from, or None for a plain value."""
     if get_origin(parameter.annotation) is not Annotated:
         return None
-    return next((each for each in get_args(parameter.annotation) if isinstance(each, Table)), None)
+    return next((item for item in get_args(parameter.annotation) if isinstance(item, Table)), None)
 
 
-def _read(spec: Spec) -> tuple[str, dict[str, Any]]:
+def _name_and_options(spec: Spec) -> tuple[str, dict[str, Any]]:
     if isinstance(spec, str):
         return spec, {}
     return spec["name"], {key: value for key, value in spec.items() if key != "name"}
@@ -183,67 +181,51 @@ def option_problems(
     also: Iterable[str] = (),
 ) -> list[Problem]:
     """Return everything that is wrong with options for a builder that the user knows by name."""
-    known, found = options_of(builder), []
+    known, wrong = options_of(builder), []
     for key, value in options.items():
-        where = (*path, key)
+        keys = (*path, key)
         if key not in known:
-            told = len(found) < FIRST  # to look for the right word takes a while
-            fix = suggestion(key, [*known, *also]) if told else ""
-            found.append(Problem(where, f"{name} has no option {brief(key)}; {fix}"))
+            # To look for the right word takes a while.
+            fix = suggestion(key, [*known, *also]) if len(wrong) < FIRST else ""
+            wrong.append(Problem(keys, f"{name} has no option {brief(key)}; {fix}"))
         elif (inner := table_of(known[key])) is not None:
-            found += problems(inner, value, where)
+            wrong += problems(inner, value, keys)
         else:
-            found += value_problems(known[key].annotation, value, where)
+            wrong += value_problems(known[key].annotation, value, keys)
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in options:
-            found.append(Problem((*path, key), f"{name} needs the option {key!r}"))
-    return found
+            wrong.append(Problem((*path, key), f"{name} needs the option {key!r}"))
+    return wrong
 
 
 def value_problems(annotation: Any, value: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Check one plain value against a type annotation: strictly, so that True is not 1."""
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        said = "should be a number of 64 bits; write a fraction with its point, such as 1.5e20"
-        return [Problem(path, f"{said}, not {brief(value)}")]
     try:
         adapter(annotation).validate_python(value)
     except ValidationError as error:
         wrong: dict[tuple, list] = {}
-        for each in error.errors(include_url=False):
-            wrong.setdefault(_keys(each["loc"], value), []).append(each)
+        for details in error.errors(include_url=False):
+            wrong.setdefault(_keys(details["loc"], value), []).append(details)
         return [Problem((*path, *keys), sentence(*errors)) for keys, errors in wrong.items()]
     return []
 
 
 def sentence(*errors: Mapping[str, Any]) -> str:
     """Return what one value should be, from pydantic's errors: one for each type it may have."""
-    messages = [each["msg"].removeprefix("Value error, ") for each in errors]
-    wanted = [
-        each.removeprefix("Input ").replace(_LARGEST_SAID, f"{LARGEST:g}") for each in messages
-    ]
-    said = " or ".join(each[0].lower() + each[1:] for each in dict.fromkeys(wanted))
-    return f"{said}, not {brief(errors[0]['input'])}"
+    messages = [error["msg"].removeprefix("Value error, ") for error in errors]
+    messages = [text.removeprefix("Input ").replace("1" + 30 * "0", "1e+30") for text in messages]
+    wanted = " or ".join(text[0].lower() + text[1:] for text in dict.fromkeys(messages))
+    return f"{wanted}, not {brief(errors[0]['input'])}"
 
 
 def _keys(location: tuple, value: Any) -> tuple:
-    """Keep of a location what leads into the value: pydantic adds the names of types to it."""
-    keys = []
-    for key in location:
-        if not _holds(value, key):
-            break
-        keys.append(key)
-        value = value[key]
-    return tuple(keys)
-
-
-def _holds(value: object, key: str | int) -> bool:
-    if isinstance(value, Mapping):
-        return key in value
-    return isinstance(value, list | tuple) and isinstance(key, int) and key < len(value)
-
-
-def _without_here(problem: Problem) -> str:
-    return str(problem) if problem.path else problem.message
+    """Return what of a location leads into the value: pydantic adds the names of types to it."""
+    for end, key in enumerate(location):
+        try:
+            value = value[key]
+        except (KeyError, IndexError, TypeError):
+            return location[:end]
+    return location
 
 
 @functools.cache
@@ -265,7 +247,7 @@ def adapter(annotation: Any) -> TypeAdapter:
 
 def resolved(table: Table, spec: Spec) -> dict[str, Any]:
     """Return a checked spec with every option written out, defaults included."""
-    name, options = _read(spec)
+    name, options = _name_and_options(spec)
     return {"name": name, **resolved_options(table[name], options)}
 
 

@@ -6,22 +6,22 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from zoo.config.yaml_lines import LARGEST, Draft, Keys, NotYaml, Place, compose_value, read_value
+from zoo.config.yaml_lines import Draft, Keys, NotYaml, Place, compose_value, read_value
 from zoo.errors import ZooError, brief
 
 _HINT = re.compile(r"`(\w+): ([^`]+)`")
 
 
-def need_values(texts: Sequence[str]) -> None:
+def need_values(overrides: Sequence[str]) -> None:
     """Refuse a word without a value, such as the second run of a pattern of the shell.
 
     Raises:
         ZooError: one has none.
     """
-    for each in texts:
-        if "=" not in each:
+    for text in overrides:
+        if "=" not in text:
             raise ZooError(
-                f"{each} is a name too many, or lacks its value; name one run and one data set, "
+                f"{text} is a name too many, or lacks its value; name one run and one data set, "
                 "and write options as KEY=VALUE, such as label=species."
             )
 
@@ -30,11 +30,11 @@ def override(draft: Draft, text: str, number: int) -> None:
     """Set what `KEY=VALUE` says; a word on the way becomes a mapping with that name.
 
     Args:
-        draft: the recipe; what is wrong with the override is noted in it.
+        draft: the recipe; problems of the override are noted in it.
         text: dotted keys and a value in YAML.
         number: how many overrides came before.
     """
-    place = Place(LARGEST + number, f"override {brief(text)}")
+    place = Place((1, number), f"override {brief(text)}")
     key, equals, value = text.partition("=")
     keys = tuple(word.strip() for word in key.split("."))
     if keys[0] == "search" and len(keys) > 1:  # whose own keys are dotted
@@ -50,46 +50,50 @@ def override(draft: Draft, text: str, number: int) -> None:
     if node is None and value:  # a blank, or a comment
         draft.refuse(place, f"{value!r} is nothing in YAML; quote it twice, {key}='\"{value}\"'.")
         return
-    target = _enter(draft, keys, place)
-    if target is not None:
-        for known in [each for each in draft.places if each[: len(keys)] == keys]:
-            del draft.places[known]
+    parent = _parent(draft, keys, place)
+    if parent is not None:
+        for replaced in [known for known in draft.places if known[: len(keys)] == keys]:
+            del draft.places[replaced]
         draft.places[keys] = place
-        target[keys[-1]] = node and draft.build(node, keys, lambda line: place)
+        parent[keys[-1]] = node and draft.build(node, keys, lambda line: place)
 
 
-def _enter(draft: Draft, keys: Keys, place: Place) -> dict[str, Any] | None:
-    target = draft.data
+def _parent(draft: Draft, keys: Keys, place: Place) -> dict[str, Any] | None:
+    """Return the mapping that holds the last of some keys; None, and a problem, if there is none.
+
+    A word on the way becomes `{name: word}`, and what is missing an empty mapping.
+    """
+    parent = draft.data
     for end in range(1, len(keys)):
-        here, inner = keys[:end], target.get(keys[end - 1])
-        if isinstance(inner, str):
-            draft.places[(*here, "name")] = draft.place(here)
-            inner = {"name": inner}
-            draft.places[here] = place
-        elif inner is None:
-            inner = {}
-            draft.places[here] = place
-        elif not isinstance(inner, dict):
-            dotted = ".".join(here)
+        path, value = keys[:end], parent.get(keys[end - 1])
+        if isinstance(value, str):
+            draft.places[(*path, "name")] = draft.place(path)
+            value = {"name": value}
+            draft.places[path] = place
+        elif value is None:
+            value = {}
+            draft.places[path] = place
+        elif not isinstance(value, dict):
+            dotted = ".".join(path)
             draft.refuse(
-                place, f"{dotted} is {brief(inner)}, without options; write {dotted}=VALUE."
+                place, f"{dotted} is {brief(value)}, without options; write {dotted}=VALUE."
             )
             return None
-        target[keys[end - 1]] = inner
-        target = inner
-    return target
+        parent[keys[end - 1]] = value
+        parent = value
+    return parent
 
 
 def in_the_shell(text: str) -> str:
-    """Return a sentence with its hints as the shell takes them.
+    """Return a sentence with its hints written as the shell takes them.
 
     >>> in_the_shell("write `one_hot: [country, city]`.")
     'write `one_hot=country,city`.'
     """
-    return _HINT.sub(lambda hint: f"`{_typed(*hint.groups())}`", text)
+    return _HINT.sub(lambda hint: f"`{_shell_option(*hint.groups())}`", text)
 
 
-def _typed(key: str, value: str) -> str:
+def _shell_option(key: str, value: str) -> str:
     names = re.fullmatch(r"\[([^\[\]{}'\"]*)\]", value)
     if names:
         value = names[1].replace(", ", ",")

@@ -5,28 +5,41 @@ Which words and options exist is written in the tables, and these need torch. Th
 recipe is quick without it.
 """
 
-import datetime
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from zoo.config.options import Count, Finite, NonNegative, Seed, Spec, sentence
 from zoo.config.overrides import override
-from zoo.config.search import Range, Search
+from zoo.config.scores import TARGET_KEYS
 from zoo.config.shipped import is_path, name_of, recipe_file
-from zoo.config.yaml_lines import Draft, read, recipe_text
+from zoo.config.yaml_lines import Draft, read_draft, recipe_text
 from zoo.errors import FIRST, Problem, ZooError, brief, suggestion
 
 Check = Callable[[dict[str, Any]], list[Problem]]
 """Finds what is wrong with words and options; in the data keys may lack or be of any type."""
 
+UNTRAINED_KEYS = ("expect", "verified", "differs", "search")
+"""Keys of a recipe that no training depends on."""
 
-def _named(value: object) -> object:
+
+def _check_named(value: object) -> object:
     if not isinstance(value, str) and not (
         isinstance(value, Mapping) and isinstance(value.get("name"), str)
     ):
@@ -34,38 +47,23 @@ def _named(value: object) -> object:
     return value
 
 
-def _seeds_in_a_list(seeds: object) -> object:
+def _check_seed_list(seeds: object) -> object:
     if isinstance(seeds, int):
         raise ValueError("write a list of seeds, such as [0,1,2]")
     return seeds
 
 
-def _distinct(seeds: list[int]) -> list[int]:
+def _check_distinct(seeds: list[int]) -> list[int]:
     if not seeds or len(set(seeds)) < len(seeds):
         raise ValueError("write at least one seed, and each once")
     return seeds
 
 
-def _day(text: str) -> str:
-    try:
-        written = datetime.date.fromisoformat(text).isoformat()
-    except ValueError:
-        written = None
-    if written != text:
-        raise ValueError("write a day as YYYY-MM-DD")
-    return text
-
-
-SAID = ("expect", "verified", "differs", "search")
-"""Keys of what a recipe says of itself, which no training depends on."""
-
-_MOST_OVERRIDES = 1000
-
-_Named = Annotated[Spec, BeforeValidator(_named)]
+_Named = Annotated[Spec, BeforeValidator(_check_named)]
 _Seeds = Annotated[
     list[Seed],
-    BeforeValidator(_seeds_in_a_list),
-    AfterValidator(_distinct),
+    BeforeValidator(_check_seed_list),
+    AfterValidator(_check_distinct),
     Field(json_schema_extra={"minItems": 1, "uniqueItems": True}),
 ]
 _Texts = list[Annotated[str, Field(min_length=1)]]
@@ -75,6 +73,70 @@ class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+_DOTTED = r"(model|train|encoding|dataset)(\.\w+)+$"
+_TARGETS = rf"dataset\.({'|'.join(('split', *TARGET_KEYS))})(\.|$)"
+
+
+def _check_search_key(key: str) -> str:
+    if not re.fullmatch(_DOTTED, key):
+        raise ValueError("write a key of model, train, encoding or dataset, such as train.lr")
+    if re.match(_TARGETS, key):
+        raise ValueError(
+            f"scores of one {key} and of another are of different things; leave it out"
+        )
+    return key
+
+
+class Range(_Strict):
+    """Numbers from `low` to `high`: whole ones where both are; `log`, as many below as above."""
+
+    low: int | float = Field(description="the lowest")
+    high: int | float = Field(description="the highest")
+    log: bool = Field(False, description="whether ratios count, and not differences")
+
+    @pydantic.model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if not self.low < self.high:
+            raise ValueError("write a `low` that is less than `high`")
+        if self.log and self.low <= 0:
+            raise ValueError("ratios need a `low` above 0; leave `log` out")
+        return self
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def __contains__(self, value: object) -> bool:
+        """Return whether a value is one of its numbers."""
+        number = type(value) is int or (type(value) is float and not self.whole)
+        return number and self.low <= value <= self.high
+
+
+def _kind(space: object) -> str | None:
+    if isinstance(space, list):
+        return "list"
+    return "range" if isinstance(space, Mapping | Range) else None
+
+
+Search = dict[
+    Annotated[
+        str,
+        AfterValidator(_check_search_key),
+        WithJsonSchema({"type": "string", "pattern": f"^(?!{_TARGETS}){_DOTTED}"}),
+    ],
+    Annotated[
+        Annotated[Range, Tag("range")] | Annotated[list[Any], Field(min_length=2), Tag("list")],
+        Discriminator(
+            _kind,
+            custom_error_type="search_space",
+            custom_error_message="write a list, [16, 32], or {low: 1e-4, high: 1e-2, log: true}",
+        ),
+    ],
+]
+"""Dotted key, such as `train.lr`, to a range, or to the list of its values."""
+
+
 class Verified(_Strict):
     """What a stored run of the recipe has measured."""
 
@@ -82,7 +144,7 @@ class Verified(_Strict):
     std: NonNegative = Field(description="standard deviation of the test metric over the seeds")
     metric: str | None = Field(None, description="what `test` is, of data of one's own")
     seeds: _Seeds = Field(description="the seeds of the runs")
-    date: Annotated[str, AfterValidator(_day)] = Field(description="day of the runs, YYYY-MM-DD")
+    date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$", description="day of the runs, YYYY-MM-DD")
     threads: Count | None = Field(
         None, description="threads of torch, which the last digits depend on; reproduce takes them"
     )
@@ -112,7 +174,7 @@ class Expect(_Strict):
 
     @pydantic.field_validator("test", "within")
     @classmethod
-    def _share(cls, value: float, info: pydantic.ValidationInfo) -> float:
+    def _check_share(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value > 1 and info.data.get("metric") is None:
             raise ValueError("should be less than or equal to 1, or `metric: mse` beside it")
         return value
@@ -170,14 +232,14 @@ class Recipe(Contents):
 
         What it should reach, what was measured and where it differs from its source are no part.
         """
-        own = {key: each for key, each in self.plain().items() if key not in SAID}
-        return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:16]
+        data = {key: value for key, value in self.plain().items() if key not in UNTRAINED_KEYS}
+        return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def measured(self) -> Verified | None:
         """What was measured of it as it is now: nothing of a recipe that was changed since."""
-        found = self.verified
-        return found if found and found.sha256 in (None, self.sha256) else None
+        verified = self.verified
+        return verified if verified and verified.sha256 in (None, self.sha256) else None
 
     def text(self) -> str:
         """Return the recipe as YAML, which `read_recipe` reads back to the same data."""
@@ -204,19 +266,25 @@ def read_recipe(
     """
     if isinstance(overrides, str):
         raise ZooError(f"overrides are a list: write [{brief(overrides)}].")
-    if len(overrides) > _MOST_OVERRIDES:
-        raise ZooError(f"{len(overrides):,} overrides are too many; write them into the recipe.")
     path = None if isinstance(source, Mapping) else recipe_file(source)
-    draft = Draft("the recipe") if path is None else read(path, _shown(source, path))
     if path is None:
-        draft.data = draft.copy_plain(source, ())
-        draft.finish()
-    data = _data(draft.data)
+        draft = Draft("the recipe")
+        try:
+            draft.data = json.loads(json.dumps(source))  # a copy of plain data
+        except (TypeError, ValueError) as error:
+            raise ZooError(
+                f"the recipe: {error}; it holds text, numbers, true, false, null, lists and "
+                "mappings."
+            ) from None
+    else:
+        draft = read_draft(path, str(source) if is_path(source) else path.name)
+    measured = _measured_keys(draft.data)
     # What replaces a whole mapping is put in first, wherever it stands.
-    order = sorted(enumerate(overrides), key=lambda each: each[1].partition("=")[0].count("."))
-    for number, text in order:
-        override(draft, text, number)
-    if _data(draft.data) != data and not any(each.startswith("expect") for each in overrides):
+    depth = [text.partition("=")[0].count(".") for text in overrides]
+    for number in sorted(range(len(overrides)), key=depth.__getitem__):
+        override(draft, overrides[number], number)
+    changed = _measured_keys(draft.data) != measured
+    if changed and not any(text.startswith("expect") for text in overrides):
         draft.data.pop("expect", None)  # a number holds for its data and metric only
     _check(draft, check)
     draft.finish()
@@ -236,57 +304,50 @@ def divide(spec: Any, keys: Sequence[str]) -> tuple[Any, dict[str, Any]]:
     return {key: value for key, value in spec.items() if key not in own}, own
 
 
-def _shown(source: str | Path, path: Path) -> str:
-    return str(source) if is_path(source) else path.name
+def _measured_keys(data: dict[str, Any]) -> Any:
+    """Return the word of the data set, the graph and the metric, of whatever type they are."""
+    spec, train = data.get("dataset"), data.get("train")
+    metric = train.get("metric", "task") if isinstance(train, Mapping) else "task"
+    name = spec.get("name") if isinstance(spec, Mapping) else spec
+    return name, data.get("graph", "own"), metric
 
 
 def _check(draft: Draft, check: Check | None) -> None:
     """Check structure and words; where both say something of one key, keep the words."""
-    found = check(draft.data) if check else []
-    told = {problem.path for problem in found}
-    found = found + [each for each in _structure(draft.data) if each.path not in told]
-    for problem in found:
-        draft.refuse(draft.place(problem.path), problem)
-
-
-def _data(data: dict[str, Any]) -> Any:
-    """Return the word of the data set, the graph and the metric, of whatever type they are."""
-    spec, train = data.get("dataset"), data.get("train")
-    metric = train.get("metric", "task") if isinstance(train, Mapping) else "task"
-    word = spec.get("name") if isinstance(spec, Mapping) else spec
-    return word, data.get("graph", "own"), metric
+    problems = check(draft.data) if check else []
+    paths = [problem.path for problem in problems]
+    for problem in [*problems, *_structure(draft.data)]:
+        if problem in problems or problem.path not in paths:
+            draft.refuse(draft.place(problem.path), problem)
 
 
 def _structure(data: dict[str, Any]) -> list[Problem]:
     try:
         Contents.model_validate(data)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        found = [{**each, "loc": _place(each["loc"])} for each in found]
-        return [
-            Problem(each["loc"], _message(each, told=number < FIRST))
-            for number, each in enumerate(found)
-        ]
+        problems = []
+        for number, details in enumerate(error.errors(include_url=False)):
+            keys = details["loc"]
+            if keys[0] == "search":  # pydantic puts the word of its discriminator third
+                keys = (*keys[:2], *keys[3:])
+            message = _message({**details, "loc": keys}, suggest=number < FIRST)
+            problems.append(Problem(keys, message))
+        return problems
     return []
 
 
-def _place(loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the keys that lead to an error; pydantic adds a third, its own word, in `search`."""
-    return loc if loc[:1] != ("search",) else (*loc[:2], *loc[3:])
-
-
-def _message(error: Mapping[str, Any], told: bool) -> str:
-    """Return what is wrong; only where it is told, which key was meant: that takes a while."""
+def _message(error: Mapping[str, Any], suggest: bool) -> str:
+    """Return what is wrong, and which key may have been meant; to look for that takes a while."""
     *parents, key = error["loc"]
     fields = Range.model_fields if parents[:1] == ["search"] else _FIELDS.get(tuple(parents), {})
     if error["type"] == "extra_forbidden":
         where = ".".join(parents) or "a recipe"
-        return f"{where} has no key {brief(key)}; {suggestion(key, fields) if told else ''}"
+        return f"{where} has no key {brief(key)}; {suggestion(key, fields) if suggest else ''}"
     if error["type"] == "missing":
         return f"is missing; write `{key}: ...`, {fields[key].description}."
     if error["type"] in ("dict_type", "model_type"):
-        words = ", ".join(f"{each}: ..." for each in _FIELDS.get(error["loc"], {"option": None}))
-        return sentence({**error, "msg": f"write a mapping, {{{words}}}"})
+        keys = ", ".join(f"{name}: ..." for name in _FIELDS.get(error["loc"], ["option"]))
+        return sentence({**error, "msg": f"write a mapping, {{{keys}}}"})
     return sentence(error)
 
 

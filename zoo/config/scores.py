@@ -1,18 +1,20 @@
-"""What is done with scores: which are better where lower, means, and differences in pairs."""
+"""Scores: which can be compared, which are better, means, and differences in pairs."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from zoo.config.options import Spec
+
 MSE, MAE = "mse", "mae"
 """The mean squared, and the mean absolute error."""
 
+TARGET_KEYS = ("name", "task", "label", "horizon")
+"""Options of a data set that say what is predicted of what."""
+
 _LOWER = frozenset({MSE, MAE, "rmse", "ece"})
 
-_ALIKE = 1e-12  # by which differences of scores differ in their last digits alone
-
-LEVEL = 0.95
-"""How often the interval of a paired difference holds the true mean."""
+_TOLERANCE = 1e-12  # by which scores differ in their last digits alone
 
 
 class Difference(NamedTuple):
@@ -20,8 +22,8 @@ class Difference(NamedTuple):
 
     Attributes:
         mean: of the differences.
-        low: lower end of the interval of their mean; None of a single pair, and of pairs that all
-            lie equally far apart, whose spread says nothing of others.
+        low: lower end of the 95 % interval of their mean; None of a single pair, and of pairs that
+            all lie equally far apart, whose spread says nothing of others.
         high: upper end of it.
         noise: whether the interval holds 0, so that either may be the better one.
     """
@@ -30,6 +32,22 @@ class Difference(NamedTuple):
     low: float | None
     high: float | None
     noise: bool | None
+
+
+def differing_target(dataset: Spec, other: Spec) -> str | None:
+    """Return an option by which two data sets predict something else, None if they do not.
+
+    Of nodes that are generated all options say what these are, but what is done to their features.
+    """
+    dataset, other = (
+        {"name": spec} if isinstance(spec, str) else spec for spec in (dataset, other)
+    )
+    keys = dataset.keys() - {"features"} if dataset["name"] == "sbm" else TARGET_KEYS
+    for key in (key for key in dataset if key in keys):
+        one, two = dataset[key], other.get(key)
+        if None not in (one, two) and one != two:
+            return key
+    return None
 
 
 def figure(value: float, sign: str = "") -> str:
@@ -73,37 +91,35 @@ def lower_is_better(metric: str | None) -> bool:
 
 def is_reached(gained: float, within: float) -> bool:
     """Return whether a score that gains so much on another one is at most `within` worse."""
-    return gained >= -within - _ALIKE
+    return gained >= -within - _TOLERANCE
 
 
 def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Difference:
     """Return the mean of `scores - others`, pair by pair, and its interval: the paired t-test.
 
-    The interval is mean ± t s / sqrt(n), with the standard deviation s of the n differences and the
-    quantile t of Student's distribution of n - 1 degrees of freedom (Student, The probable error of
-    a mean, Biometrika 1908). It takes the pairs for independent; random splits of the same nodes
-    are not quite, which makes it too narrow (Nadeau and Bengio, Inference for the generalization
-    error, Machine Learning 2003).
+    It takes the pairs for independent; random splits of the same nodes are not quite, which makes
+    the interval too narrow (Nadeau and Bengio, Inference for the generalization error, Machine
+    Learning 2003).
 
     Args:
         scores: one of each pair, n.
         others: what each of them is compared with, n.
 
-    >>> found = paired_difference([0.8, 0.9, 0.7], [0.7, 0.7, 0.4])
-    >>> round(found.mean, 4), round(found.low, 4), round(found.high, 4), found.noise
-    (0.2, -0.0484, 0.4484, True)
+    >>> difference = paired_difference([0.8, 0.9, 0.7], [0.7, 0.7, 0.4])
+    >>> round(difference.mean, 4), round(difference.low, 4), round(difference.high, 4)
+    (0.2, -0.0484, 0.4484)
     >>> paired_difference([354 / 360, 339 / 360], [355 / 360, 338 / 360]).mean  # not -5.55e-17
     0.0
     """
-    apart = [one - other for one, other in zip(scores, others, strict=True)]
-    mean = statistics.fmean(apart)
-    mean = 0.0 if abs(mean) < _ALIKE else mean
-    alike = max(apart) - min(apart) < _ALIKE <= abs(mean)
-    if len(apart) < 2 or alike:
+    pairs = [score - other for score, other in zip(scores, others, strict=True)]
+    mean = statistics.fmean(pairs)
+    mean = 0.0 if abs(mean) < _TOLERANCE else mean
+    alike = max(pairs) - min(pairs) < _TOLERANCE <= abs(mean)
+    if len(pairs) < 2 or alike:
         return Difference(mean, None, None, None)
     from scipy.stats import sem, t
 
-    half = float(t.ppf((1 + LEVEL) / 2, len(apart) - 1) * sem(apart))
+    half = float(t.ppf(0.975, len(pairs) - 1) * sem(pairs))
     return Difference(mean, mean - half, mean + half, abs(mean) <= half)
 
 
@@ -119,14 +135,14 @@ def beside(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
         or splits are others; `from` which recipe it is, over how many `pairs` and `splits`, and
         what `paired_difference` says.
     """
-    ours, theirs = (
-        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in each["seeds"]}
-        for each in (row, best)
+    scores, best_scores = (
+        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in summary["seeds"]}
+        for summary in (row, best)
     )
-    splits = {split for _, split in ours}
-    same = {"same_splits": splits == {split for _, split in theirs}}
-    if row is best or ours.keys() != theirs.keys():
+    splits = {split for _, split in scores}
+    same = {"same_splits": splits == {split for _, split in best_scores}}
+    if row is best or scores.keys() != best_scores.keys():
         return {**same, "difference": None}
-    found = paired_difference([*ours.values()], [theirs[pair] for pair in ours])
-    counts = {"pairs": len(ours), "splits": len(splits)}
-    return {**same, "difference": {"from": best["recipe"], **counts, **found._asdict()}}
+    difference = paired_difference([*scores.values()], [best_scores[pair] for pair in scores])
+    counts = {"pairs": len(scores), "splits": len(splits)}
+    return {**same, "difference": {"from": best["recipe"], **counts, **difference._asdict()}}

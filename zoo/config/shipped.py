@@ -37,15 +37,15 @@ def recipe_file(name: str | Path, models: Iterable[str] = ()) -> Path:
     """
     if not is_path(name):
         # One name is looked up in each folder: to list all files takes longer than to read one.
-        found = next(recipe_folder().glob(f"*/{glob.escape(str(name))}.yaml"), None)
-        if found is None:
-            raise ZooError(_instead(name) if os.path.exists(name) else _unknown(name, models))
-        return found
+        path = next(recipe_folder().glob(f"*/{glob.escape(str(name))}.yaml"), None)
+        if path is None:
+            raise ZooError(_no_recipe(name) if os.path.exists(name) else _unknown(name, models))
+        return path
     if not os.path.exists(name):
         near = suggestion(Path(name).stem, recipe_names())
         raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
     if os.path.isdir(name):
-        raise ZooError(_instead(name))
+        raise ZooError(_no_recipe(name))
     return Path(name)
 
 
@@ -58,19 +58,19 @@ def _unknown(name: str | Path, models: Iterable[str]) -> str:
     return f"no recipe or model is called {brief(name)}; {suggestion(name, near, 'recipe')}"
 
 
-def _instead(path: str | Path) -> str:
+def _no_recipe(path: str | Path) -> str:
     """Return what to write where a run, a study or data stands in the place of a recipe."""
-    recipe, given = Path(path) / "recipe.yaml", shlex.quote(str(path))
+    recipe, shown = Path(path) / "recipe.yaml", shlex.quote(str(path))
     if os.path.isfile(Path(path) / "trials.db"):
         best = Path(path) / "best.yaml"
         fix = f"its best settings are {best}" if best.is_file() else "it has no best settings yet"
-        return f"{path} is a study of `zoo tune`: {fix}, and `zoo tune --resume {given}` goes on."
+        return f"{path} is a study of `zoo tune`: {fix}, and `zoo tune --resume {shown}` goes on."
     if os.path.isfile(recipe):
-        return f"{path} is a run: its recipe is {recipe}, and `zoo train --resume {given}` goes on."
+        return f"{path} is a run: its recipe is {recipe}, and `zoo train --resume {shown}` goes on."
     kind = "is a folder and" if os.path.isdir(path) else "is"
     return (
-        f"{path} {kind} no recipe. Where it is data, `zoo data check {given}` says what would be "
-        f"read of it, and `zoo train sgformer dataset={given}` trains a model on it."
+        f"{path} {kind} no recipe. Where it is data, `zoo data check {shown}` says what would be "
+        f"read of it, and `zoo train sgformer dataset={shown}` trains a model on it."
     )
 
 

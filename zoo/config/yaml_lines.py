@@ -1,4 +1,4 @@
-"""Read YAML 1.2 with line numbers: every mistake is reported with its file and line.
+"""Read YAML 1.2 and keep the line of each key, so that a mistake is reported with file and line.
 
 Scalars follow the core schema of YAML 1.2. Refused is what makes a recipe less than complete or
 plain: anchors and aliases, tags, duplicate keys, a second document.
@@ -18,35 +18,36 @@ from zoo.errors import FIRST, Problem, ZooError, brief, printable
 
 Keys = tuple[str | int, ...]
 
-LARGEST = 200_000  # bytes of a file: a second or three to read
-_DEEPEST = 32  # mappings and lists inside each other
-
 
 class Place(NamedTuple):
-    """Where something was written: how early it is reported, and the words for it."""
+    """Where something was written: its rank among reported problems, and the words for it."""
 
-    order: int
+    order: tuple[int, int]
     words: str
 
 
 class Draft:
-    """A recipe being read: its data, where each key was written, and what is wrong so far."""
+    """A recipe that is being read: its data, where each key was written, and its problems so far.
+
+    Args:
+        label: what errors call it, such as `recipe gcn-cora.yaml`.
+    """
 
     def __init__(self, label: str):
         self.label = label
         self.data: dict[str, Any] = {}
-        self.places: dict[Keys, Place] = {(): Place(0, "")}
-        self.wrong: list[tuple[int, str]] = []
-        self.copied = 0
+        self.places: dict[Keys, Place] = {(): Place((0, 0), "")}
+        self.problems: list[tuple[tuple[int, int], str]] = []
 
-    def refuse(self, place: Place, what: Problem | str) -> None:
-        """Note something wrong, and where it was written."""
-        self.wrong.append((place.order, f"{place.words}: {what}" if place.words else str(what)))
+    def refuse(self, place: Place, problem: Problem | str) -> None:
+        """Note a problem and where it was written."""
+        line = f"{place.words}: {problem}" if place.words else str(problem)
+        self.problems.append((place.order, line))
 
     def finish(self) -> None:
-        """Raise all that is wrong as one error."""
-        if self.wrong:
-            lines = [line for _, line in sorted(self.wrong, key=lambda each: each[0])]
+        """Raise all problems as one `ZooError`."""
+        if self.problems:
+            lines = [line for _, line in sorted(self.problems, key=lambda problem: problem[0])]
             count = "a problem" if len(lines) == 1 else f"{len(lines):,} problems"
             rest = [f"... and {len(lines) - FIRST:,} more."] if len(lines) > FIRST else []
             raise ZooError("\n".join([f"{self.label} has {count}:", *lines[:FIRST], *rest]))
@@ -58,54 +59,36 @@ class Draft:
         )
 
     def build(self, node: yaml.Node, keys: Keys, place: Callable[[int], Place]) -> Any:
-        """Return the data of a YAML node; note where each key is and which are wrong."""
+        """Return the data of a YAML node; note the place of each key, and problems of keys.
+
+        Args:
+            node: what was parsed.
+            keys: the keys that lead to it.
+            place: maps a line number to a place.
+        """
         if isinstance(node, yaml.ScalarNode):
             return _SCALARS.get(node.tag, str)(node.value)
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self.places[(*keys, index)] = place(_line(item))
             return [
-                self.build(each, (*keys, index), place) for index, each in enumerate(node.value)
+                self.build(item, (*keys, index), place) for index, item in enumerate(node.value)
             ]
-        found, lines = {}, {}
+        data, lines = {}, {}
         for key_node, value_node in node.value:
             key, line = key_node.value, _line(key_node)
             if key_node.tag != _TAG + "str" or not key.isprintable() or key == "<<":
-                scalar = isinstance(key_node, yaml.ScalarNode)
-                message = f"{brief(key) if scalar else 'a list or mapping'} is no key; a key is "
-                message += "a plain word."
+                shown = brief(key) if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
+                message = f"{shown} is no key; a key is a plain word."
                 self.refuse(place(line), Problem(keys, message) if keys else message)
             elif key in lines:
-                twice = f"written twice, on lines {lines[key]} and {line}; keep one."
-                self.refuse(place(line), Problem((*keys, key), twice))
+                message = f"written twice, on lines {lines[key]} and {line}; keep one."
+                self.refuse(place(line), Problem((*keys, key), message))
             else:
                 lines[key] = line
                 self.places[(*keys, key)] = place(line)
-                found[key] = self.build(value_node, (*keys, key), place)
-        return found
-
-    def copy_plain(self, value: object, keys: Keys) -> Any:
-        """Return a copy of plain data; note what a file could not hold."""
-        self.copied += 1
-        if self.copied > LARGEST:
-            raise ZooError(f"{self.label} holds more than {LARGEST:,} values, which none does.")
-        if len(keys) > _DEEPEST:
-            self.refuse(self.places[()], Problem(keys[:3], f"is over {_DEEPEST} levels deep."))
-        elif isinstance(value, Mapping):
-            for key in [each for each in value if not isinstance(each, str)]:
-                self.refuse(self.places[()], Problem(keys, f"the key {brief(key)} is not text."))
-            return {
-                str(key): self.copy_plain(each, (*keys, str(key))) for key, each in value.items()
-            }
-        elif isinstance(value, list | tuple):
-            return [self.copy_plain(each, (*keys, index)) for index, each in enumerate(value)]
-        elif value is not None and type(value) not in (bool, int, float, str):
-            kind = type(value).__name__
-            wanted = "text, numbers, true, false, null, lists and mappings"
-            self.refuse(
-                self.places[()], Problem(keys, f"is of type {kind}; a recipe holds {wanted}.")
-            )
-        return value
+                data[key] = self.build(value_node, (*keys, key), place)
+        return data
 
 
 def recipe_text(data: Mapping[str, Any]) -> str:
@@ -128,7 +111,7 @@ def line_text(data: Mapping[str, Any]) -> str:
 
 
 class NotYaml(Exception):
-    """A text that is not the YAML of a recipe, the line, and what was found there."""
+    """A text that is not the YAML of a recipe: the line, and what is wrong there."""
 
     def __init__(self, line: int, message: str):
         super().__init__(message)
@@ -161,28 +144,18 @@ _WORDS = {
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = _WORDS
-    depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        """Compose one node; refuse what copies, what is of another type, and what is too deep."""
-        event = self.peek_event()
+        """Compose one node; refuse what stands for something written elsewhere."""
+        event, problem = self.peek_event(), None
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            self.refuse(
-                "anchors (&) and aliases (*) are not read; write the value out, or quote it"
-            )
-        if event.tag is not None:
+            problem = "anchors (&) and aliases (*) are not read; write the value out, or quote it"
+        elif event.tag is not None:
             tag = event.tag.replace(_TAG, "!!")
-            self.refuse(f"the tag {tag} is not read; write plain data, or quote the text")
-        if self.depth == _DEEPEST:
-            self.refuse(f"more than {_DEEPEST} lists and mappings inside each other")
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-    def refuse(self, message: str) -> None:
-        """Raise an error at the next event."""
-        raise yaml.MarkedYAMLError(problem=message, problem_mark=self.peek_event().start_mark)
+            problem = f"the tag {tag} is not read; write plain data, or quote the text"
+        if problem:
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+        return super().compose_node(parent, index)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -194,8 +167,8 @@ class _Dumper(yaml.SafeDumper):
 
     def represent_sequence(self, tag: str, sequence: Any, flow_style: bool | None = None) -> Any:
         """Write a list of sentences one below the other."""
-        told = any(isinstance(each, str) and " " in each for each in sequence)
-        return super().represent_sequence(tag, sequence, False if told else flow_style)
+        sentences = any(isinstance(item, str) and " " in item for item in sequence)
+        return super().represent_sequence(tag, sequence, False if sentences else flow_style)
 
     def choose_scalar_style(self) -> str:
         """Escape unusual line ends: PyYAML writes them as they are and reads them as spaces."""
@@ -203,13 +176,13 @@ class _Dumper(yaml.SafeDumper):
 
 
 def compose(text: str) -> yaml.Node | None:
-    """Return the nodes of a YAML text, None of an empty one."""
+    """Return the root node of a YAML text, None for an empty one.
+
+    Raises:
+        NotYaml: it is no YAML, or has what a recipe may not have.
+    """
     try:
-        loader = _Loader(text)
-        node = loader.get_node() if loader.check_node() else None
-        if loader.check_node():
-            loader.refuse("a second document starts here; a recipe is one document")
-        return node
+        return yaml.compose(text, Loader=_Loader)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         message = f"the character U+{error.character:04X} may not stand in YAML; delete it"
@@ -218,14 +191,11 @@ def compose(text: str) -> yaml.Node | None:
         message = f"{error.problem} ({error.context})" if error.context else error.problem
         if "\\t" in message:
             message += "; indent with spaces, not with tabs"
-    except (ValueError, OverflowError) as error:
-        # PyYAML does not look whether "\U00110000" is a character, nor how long a version is.
-        line, message = loader.line + 1, f"not YAML: {error}"
     raise NotYaml(line, f"{message}.")
 
 
 def compose_value(text: str) -> yaml.Node | None:
-    """Compose a value that was typed, as behind `KEY=`.
+    """Return the node of a value that was typed, as behind `KEY=`.
 
     What no YAML begins with is text: `%d.%m.%Y`, `,` and `|` need no quotes.
 
@@ -253,21 +223,29 @@ def read_value(text: str) -> Any:
     return data
 
 
-def read(path: Path, shown: str) -> Draft:
-    """Read a file as far as it is YAML with a mapping at the top."""
+def read_draft(path: Path, shown: str) -> Draft:
+    """Return the draft of a recipe file.
+
+    Args:
+        path: of the file.
+        shown: what errors call it.
+
+    Raises:
+        ZooError: it is not YAML with a mapping at the top.
+    """
     draft = Draft(f"recipe {shown}")
 
     def place(line: int) -> Place:
-        return Place(line, f"{shown}:{line}")
+        return Place((0, line), f"{shown}:{line}")
 
     try:
-        node = compose(_text(path, shown))
+        node = compose(_read_text(path, shown))
         if node is None:
             raise NotYaml(1, "the file is empty; write at least `dataset: ...` and `model: ...`.")
         if not isinstance(node, yaml.MappingNode):
             kind = "a list" if isinstance(node, yaml.SequenceNode) else brief(node.value)
-            wanted = "write `dataset: ...`, `model: ...` and so on, a key on each line."
-            raise NotYaml(_line(node), f"the file holds {kind}; {wanted}")
+            message = "write `dataset: ...`, `model: ...` and so on, a key on each line."
+            raise NotYaml(_line(node), f"the file holds {kind}; {message}")
     except NotYaml as error:
         draft.refuse(place(error.line), error.message)
         draft.finish()
@@ -276,17 +254,8 @@ def read(path: Path, shown: str) -> Draft:
     return draft
 
 
-def _text(path: Path, shown: str) -> str:
-    try:
-        if not path.is_file():
-            kind = "a folder" if path.is_dir() else "no regular file"
-            raise ZooError(f"{shown} is {kind}; give the path of a .yaml file.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except OSError as error:
-        raise ZooError(f"{shown} cannot be read: {error.strerror}.") from error
-    if len(content) > LARGEST:
-        raise ZooError(f"{shown} is larger than {LARGEST:,} bytes, which no recipe is.")
+def _read_text(path: Path, shown: str) -> str:
+    content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -61,26 +61,27 @@ def canonical(
             or features that are not finite.
     """
     check_words(duplicates, direction)
-    if not isinstance(source, DGLGraph):
-        if nodes is None:
-            raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
-        edges = check_edges(source, nodes)
-        values = None if weights is None else check_weights(np.asarray(weights), len(edges))
-        if relations is not None:
-            values = _apart(values, np.asarray(relations), len(edges), direction)
-        graph = _canonical(edges[:, 0], edges[:, 1], nodes, values, duplicates, direction)
-        return _with_features(graph, edges[:, 0], edges[:, 1], edge_features)
-    graph = _again(source, nodes, weights, duplicates, direction, relations, edge_features)
-    graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
-    if source.batch_size > 1:  # graphs side by side, which no edge joins
-        counts = source.batch_num_nodes().cpu()
-        begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        graph.set_batch_num_nodes(counts)
-        graph.set_batch_num_edges(torch.searchsorted(graph.edges()[0], begins).diff())
-    return graph
+    if isinstance(source, DGLGraph):
+        graph = _canonical_again(
+            source, nodes, weights, duplicates, direction, relations, edge_features
+        )
+        if source.batch_size > 1:  # graphs side by side, which no edge joins
+            counts = source.batch_num_nodes().cpu()
+            begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+            graph.set_batch_num_nodes(counts)
+            graph.set_batch_num_edges(torch.searchsorted(graph.edges()[0], begins).diff())
+        return graph
+    if nodes is None:
+        raise ZooError("edges do not say how many nodes there are: write canonical(e, nodes=N)")
+    edges = check_edges(source, nodes)
+    values = None if weights is None else check_weights(np.asarray(weights), len(edges))
+    if relations is not None:
+        values = _separate(values, np.asarray(relations), len(edges), direction)
+    src, dst = edges.T
+    return _build(src, dst, nodes, values, duplicates, direction, edge_features)
 
 
-def _again(
+def _canonical_again(
     source: DGLGraph,
     nodes: int | None,
     weights: ArrayLike | None,
@@ -89,31 +90,32 @@ def _again(
     relations: ArrayLike | None,
     edge_features: ArrayLike | None,
 ) -> DGLGraph:
-    """Return the canonical graph of a DGL graph, with the data of its edges."""
+    """Return the canonical graph of a DGL graph, with the data of its nodes and edges."""
     if not source.is_homogeneous:
         raise ZooError(
             "the graph has several kinds of nodes or edges: write dgl.to_homogeneous(graph) first."
         )
     if nodes not in (None, source.num_nodes()):
         raise ZooError(f"the graph has {source.num_nodes():,} nodes; leave out nodes={nodes}.")
-    ends, asked = [each.cpu().numpy() for each in source.edges()], direction
+    src, dst = (ends.cpu().numpy() for ends in source.edges())
+    wanted = direction
     if weights is None and WEIGHT in source.edata:
         weights = source.edata[WEIGHT].detach().cpu().numpy()
         if weights.ndim == 2:
             weights, direction = np.where(weights > 0, weights, np.nan), "in"
-    values = weights
     if weights is not None and np.ndim(weights) == 1:
-        values = check_weights(np.asarray(weights), source.num_edges())
-        if direction == "both" and are_canonical(np.stack(ends, axis=1), source.num_nodes()):
+        weights = check_weights(np.asarray(weights), source.num_edges())
+        if direction == "both" and are_canonical(np.stack([src, dst], axis=1), source.num_nodes()):
             direction = "in"
     if relations is not None:
-        if np.ndim(values) == 2:
+        if np.ndim(weights) == 2:
             raise ZooError("the graph keeps directions or kinds of edges apart; no `relations`.")
-        values = _apart(values, np.asarray(relations), source.num_edges(), asked)
+        weights = _separate(weights, np.asarray(relations), source.num_edges(), wanted)
     if edge_features is None and FEATURE in source.edata:
         edge_features = source.edata[FEATURE].detach().cpu().numpy()
-    graph = _canonical(*ends, source.num_nodes(), values, duplicates, direction)
-    return _with_features(graph, *ends, edge_features)
+    graph = _build(src, dst, source.num_nodes(), weights, duplicates, direction, edge_features)
+    graph.ndata.update({key: value.cpu() for key, value in source.ndata.items()})
+    return graph
 
 
 def graph_of(
@@ -152,14 +154,14 @@ def graph_of(
 def _both_ways(arrays: GraphArrays) -> GraphArrays:
     """Return arrays with a row for each direction of an edge between two nodes."""
     between = arrays.edges[:, 0] != arrays.edges[:, 1]
-    found = {"edges": np.concatenate([arrays.edges, arrays.edges[between, ::-1]])}
+    doubled = {"edges": np.concatenate([arrays.edges, arrays.edges[between, ::-1]])}
     for key in ("weights", "relations", "edge_features"):
         rows = getattr(arrays, key)
-        found[key] = None if rows is None else np.concatenate([rows, rows[between]])
-    return arrays._replace(**found)
+        doubled[key] = None if rows is None else np.concatenate([rows, rows[between]])
+    return arrays._replace(**doubled)
 
 
-def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
+def concatenate_graphs(graphs: Sequence[DGLGraph]) -> DGLGraph:
     """Return canonical graphs as one, without edges between them; edges keep what all of them have.
 
     It is one set of nodes: attention goes from each graph to the others.
@@ -182,58 +184,44 @@ def side_by_side(graphs: Sequence[DGLGraph]) -> DGLGraph:
     return mark_canonical(joined)
 
 
-def _canonical(
+def _build(
     source: np.ndarray,
     target: np.ndarray,
     nodes: int,
     weights: np.ndarray | None,
     duplicates: Duplicates,
     direction: Direction,
+    features: ArrayLike | None,
 ) -> DGLGraph:
-    src, dst = _pattern(source, target, nodes)
+    """Return the canonical graph of rows (R,) of sources and targets."""
+    src, dst = _edges_in_order(source, target, nodes)
     ends = torch.from_numpy(src), torch.from_numpy(dst)
     graph = dgl.graph(ends, num_nodes=nodes, row_sorted=True, col_sorted=True)
+    if weights is None and features is None and direction == "both":
+        return mark_canonical(graph)
+    keys = _keys(src, dst, nodes)
+    along, against = _keys(source, target, nodes), _keys(target, source, nodes)
     if weights is not None or direction != "both":
-        given = np.ones(len(source), np.float32) if weights is None else weights
-        along, against = _keys(source, target, nodes), _keys(target, source, nodes)
-        keys = _keys(src, dst, nodes)
-        found = _weights(keys, along, against, given, duplicates, direction)
+        rows = np.ones(len(source), np.float32) if weights is None else weights
+        values = _edge_weights(keys, along, against, rows, duplicates, direction)
         loops = src == dst
-        found[loops] = np.where(found[loops] > 0, found[loops], 1)
-        graph.edata[WEIGHT] = torch.from_numpy(found)
+        values[loops] = np.where(values[loops] > 0, values[loops], 1)
+        graph.edata[WEIGHT] = torch.from_numpy(values)
+    if features is not None:
+        features = check_edge_features(np.asarray(features), len(source))
+        graph.edata[FEATURE] = torch.from_numpy(_edge_means(keys, along, against, features))
     return mark_canonical(graph)
 
 
-def _with_features(
-    graph: DGLGraph, source: np.ndarray, target: np.ndarray, features: ArrayLike | None
-) -> DGLGraph:
-    """Give a canonical graph the features (R, F) of the rows that it was made of."""
-    if features is None:
-        return graph
-    features = check_edge_features(np.asarray(features), len(source))
-    src, dst = (each.numpy() for each in graph.edges())
-    nodes, found = graph.num_nodes(), np.zeros((graph.num_edges(), features.shape[1]), np.float64)
-    keys = _keys(src, dst, nodes)
-    empty = np.ones(len(keys), bool)
-    for start, end in ((source, target), (target, source)):
-        at = np.searchsorted(keys, _keys(start, end, nodes))
-        ones = np.ones(len(at))
-        rows = sparse.csr_array((ones, (at, np.arange(len(at)))), shape=(len(keys), len(at)))
-        many = rows.sum(axis=1)
-        own = empty & (many > 0)
-        found[own] = (rows[own] @ features) / many[own, None]
-        empty &= ~own
-    graph.edata[FEATURE] = torch.from_numpy(found.astype(np.float32))
-    return graph
-
-
-def _pattern(source: np.ndarray, target: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def _edges_in_order(
+    source: np.ndarray, target: np.ndarray, nodes: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of the edges of the canonical graph, (E,) and (E,), in order."""
     # Every node's loop is added: a loop that is there already would be summed with it, and any
     # sum will do, because only the pattern of the matrix is read.
-    kind = np.int32 if nodes < 2**31 else np.int64
-    loop = np.arange(nodes, dtype=kind)
-    source, target = source.astype(kind), target.astype(kind)
+    dtype = np.int32 if nodes < 2**31 else np.int64
+    loop = np.arange(nodes, dtype=dtype)
+    source, target = source.astype(dtype), target.astype(dtype)
     ends = np.concatenate([source, target, loop]), np.concatenate([target, source, loop])
     pattern = sparse.coo_array((np.ones(len(ends[0]), bool), ends), shape=(nodes, nodes)).tocsr()
     pattern.sum_duplicates()
@@ -246,7 +234,7 @@ def _keys(source: np.ndarray, target: np.ndarray, nodes: int) -> np.ndarray:
     return source.astype(np.int64) * nodes + target
 
 
-def _weights(
+def _edge_weights(
     keys: np.ndarray,
     along: np.ndarray,
     against: np.ndarray,
@@ -256,20 +244,53 @@ def _weights(
 ) -> np.ndarray:
     """Return the weights of edges (E,), or (E, 2), of rows (R,) with these keys and weights."""
     if values.ndim == 2:
-        apart = [
-            _weights(keys, along[own], against[own], column[own], duplicates, direction)
-            for column, own in zip(values.T, ~np.isnan(values.T), strict=True)
+        columns = [
+            _edge_weights(keys, along[rows], against[rows], column[rows], duplicates, direction)
+            for column, rows in zip(values.T, ~np.isnan(values.T), strict=True)
         ]
-        return np.stack(apart, axis=1)
+        return np.stack(columns, axis=1)
     between = along != against
     both = np.concatenate([along, against[between]]), np.concatenate([values, values[between]])
     there, back = (along, values), (against, values)
     ways = {"both": [both], "in": [there], "out": [back], "separate": [there, back]}[direction]
-    found = [_combined(keys, *rows, duplicates) for rows in ways]
-    return found[0] if len(found) == 1 else np.stack(found, axis=1)
+    columns = [_combine(keys, *rows, duplicates) for rows in ways]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
-def _apart(
+def _combine(
+    keys: np.ndarray, rows: np.ndarray, values: np.ndarray, duplicates: Duplicates
+) -> np.ndarray:
+    """Return what the values of the rows of each key come to, (E,) fp32; 0 without any."""
+    at = np.searchsorted(keys, rows)
+    if duplicates == "max":
+        largest = np.zeros(len(keys), np.float32)
+        np.maximum.at(largest, at, values)
+        return largest
+    total = np.bincount(at, values, minlength=len(keys)).astype(np.float64)  # int64 of no rows
+    if duplicates == "mean":
+        total /= np.maximum(np.bincount(at, minlength=len(keys)), 1)
+    return total.astype(np.float32)
+
+
+def _edge_means(
+    keys: np.ndarray, along: np.ndarray, against: np.ndarray, features: np.ndarray
+) -> np.ndarray:
+    """Return the mean features (E, F) fp32 of the rows of each edge, or of its other direction."""
+    means = np.zeros((len(keys), features.shape[1]), np.float64)
+    empty = np.ones(len(keys), bool)
+    for rows in (along, against):
+        at = np.searchsorted(keys, rows)
+        matrix = sparse.csr_array(
+            (np.ones(len(at)), (at, np.arange(len(at)))), shape=(len(keys), len(at))
+        )
+        counts = matrix.sum(axis=1)
+        own = empty & (counts > 0)
+        means[own] = (matrix[own] @ features) / counts[own, None]
+        empty &= ~own
+    return means.astype(np.float32)
+
+
+def _separate(
     weights: np.ndarray | None, relations: np.ndarray, edges: int, direction: str
 ) -> np.ndarray:
     """Return weights (E, K) of edges that are of one kind each, NaN for the other kinds."""
@@ -280,22 +301,6 @@ def _apart(
             f"the kinds of edges are one whole number from 0 for each of the {edges:,} edges, and "
             f"not {relations.dtype} of the shape {relations.shape}."
         )
-    kinds = int(relations.max(initial=0)) + 1
-    found = np.full((len(relations), kinds), np.nan, np.float32)
-    found[np.arange(len(relations)), relations] = 1 if weights is None else weights
-    return found
-
-
-def _combined(
-    keys: np.ndarray, rows: np.ndarray, values: np.ndarray, duplicates: Duplicates
-) -> np.ndarray:
-    """Return what the values of the rows of each key come to, (E,) fp32; 0 without any."""
-    at = np.searchsorted(keys, rows)
-    if duplicates == "max":
-        found = np.zeros(len(keys), np.float32)
-        np.maximum.at(found, at, values)
-        return found
-    found = np.bincount(at, values, minlength=len(keys)).astype(np.float64)  # int64 of no rows
-    if duplicates == "mean":
-        found /= np.maximum(np.bincount(at, minlength=len(keys)), 1)
-    return found.astype(np.float32)
+    separate = np.full((edges, int(relations.max(initial=0)) + 1), np.nan, np.float32)
+    separate[np.arange(edges), relations] = 1 if weights is None else weights
+    return separate

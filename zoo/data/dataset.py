@@ -117,7 +117,7 @@ class Dataset(FromObjects):
     ) -> "Dataset":
         """Make a data set of arrays; see `make_dataset`. What is done to numbers is said."""
         data = make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
-        if scaled := data.columns and scaled_numbers(data.columns.learnt()):
+        if scaled := data.columns and scaled_numbers(data.columns.fit()):
             _LOG.warning(
                 "numbers of %s are standardised (%s); `numbers='raw'` leaves them as they are.",
                 name, ", ".join(scaled),
@@ -177,8 +177,8 @@ class Dataset(FromObjects):
         if self.columns is None:
             return self
         if isinstance(self.columns, Texts):  # which all nodes have taught already
-            return dataclasses.replace(self, learnt=tuple(self.columns.learnt()))
-        return self.with_columns(self.columns.learnt(train.numpy()))
+            return dataclasses.replace(self, learnt=tuple(self.columns.fit()))
+        return self.with_columns(self.columns.fit(train.numpy()))
 
     def with_columns(self, learnt: Sequence[LearntColumn]) -> "Dataset":
         """Return the data set with the features that were learnt of columns like its own.
@@ -189,7 +189,7 @@ class Dataset(FromObjects):
             ZooError: its columns are others, or there is no room for the features.
         """
         try:
-            x, names = self.columns.features(learnt)
+            x, names = self.columns.transform(learnt)
             x = _dense(check_features(x, len(self.y), self.ids, names))
         except ZooError as error:
             raise ZooError(f"{self.name}: {error}") from None

@@ -6,7 +6,7 @@ from torch import Tensor
 from zoo.config.options import Table
 from zoo.data.files.graph_arrays import EdgeColumns
 from zoo.data.files.objects import join
-from zoo.data.tables.read import Written
+from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import read_edges
 from zoo.graphs.neighbours import knn, radius
 from zoo.system.files import user_path
@@ -38,7 +38,7 @@ def file(
     names = np.arange(len(x)) if ids is None else ids
     return join(
         names,
-        read_edges(place, (source, target), EdgeColumns(weights="ignore"), Written())[:2],
+        read_edges(place, (source, target), EdgeColumns(weights="ignore"), CsvFormat())[:2],
         place.name,
     )
 

@@ -22,6 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from zoo.config.metadata import path_name
 from zoo.config.options import (
     MOST,
     Count,
@@ -38,14 +39,10 @@ from zoo.config.recipe import word
 from zoo.config.scores import MSE
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.text_lines import sentences_of
-from zoo.data.known_nodes import DAMAGE, NODES, UNLABELLED, read_known
-from zoo.errors import Problem, ZooError, brief, suggestion
+from zoo.data.known_nodes import LEFT_OUT, NODES, UNLABELLED, read_known_or_none
+from zoo.errors import Problem, ZooError, suggestion
 from zoo.system.files import user_path
-from zoo.tasks.labels import (
-    ACCURACY,
-    BLEU,
-    empty_parts,
-)
+from zoo.tasks.labels import ACCURACY, BLEU, empty_parts
 from zoo.tasks.task import Task
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
@@ -60,7 +57,7 @@ SHARES = ("ratio", "time", "stratified", "group")
 """Words whose options are shares in percent."""
 
 
-class Known(NamedTuple):
+class SplitInputs(NamedTuple):
     """What nodes are divided by.
 
     Attributes:
@@ -82,7 +79,7 @@ class Known(NamedTuple):
     kinds: np.ndarray | None = None
 
 
-def benchmark(known: Known, *, index: Number | None = None) -> Indices:
+def benchmark(data: SplitInputs, *, index: Number | None = None) -> Indices:
     """Take one of the splits that the benchmark has fixed.
 
     Args:
@@ -91,23 +88,23 @@ def benchmark(known: Known, *, index: Number | None = None) -> Indices:
     Raises:
         ZooError: the graph has none, or not as many.
     """
-    masks = known.masks
+    masks = data.masks
     if masks is None:
         raise ZooError(
             "split benchmark: this graph has no splits of its own; write split: ratio-60-20-20."
         )
     count = len(masks["train"])
-    chosen = known.seed % count if index is None else index
+    chosen = data.seed % count if index is None else index
     if chosen >= count:
         raise ZooError(
             f"split benchmark: there is no index {index}; the graph has splits 0 to {count - 1}."
         )
-    nodes = labelled(known.y)
+    nodes = labelled_nodes(data.y)
     return {part: nodes[masks[part][chosen].numpy()[nodes]] for part in PARTS}
 
 
 def per_class(
-    known: Known,
+    data: SplitInputs,
     *,
     train: Count = 20,
     val: Count = 500,
@@ -128,9 +125,9 @@ def per_class(
     Raises:
         ZooError: a class, or the graph, has too few labelled nodes.
     """
-    y = known.y
+    y = data.y
     _need_classes(y, "per-class")
-    nodes = labelled(y)
+    nodes = labelled_nodes(y)
     classes, members = np.unique(y[nodes], return_counts=True)
     if members.min() < train:
         raise ZooError(
@@ -138,12 +135,12 @@ def per_class(
             f"nodes and {train} are asked for; write a smaller number, such as {{name: per-class, "
             f"train: {max(1, members.min() // 2)}}}, or split: ratio-60-20-20."
         )
-    generator = torch.Generator().manual_seed(known.seed if seed is None else seed)
+    generator = torch.Generator().manual_seed(data.seed if seed is None else seed)
 
     def shuffled(nodes: np.ndarray) -> np.ndarray:
         return nodes[torch.randperm(len(nodes), generator=generator).numpy()]
 
-    groups = [shuffled(nodes[y[nodes] == each]) for each in classes]
+    groups = [shuffled(nodes[y[nodes] == label]) for label in classes]
     chosen = np.concatenate([group[:train] for group in groups])
     rest = shuffled(np.concatenate([group[train:] for group in groups]))
     if len(rest) < val + (test or 1):
@@ -157,7 +154,7 @@ def per_class(
 
 
 def ratio(
-    known: Known,
+    data: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -172,12 +169,12 @@ def ratio(
         test: share for test; in sum with the others 100, it also has what rounding leaves over.
         seed: pins the draw for all runs.
     """
-    order = _shuffled(labelled(known.y), known.seed if seed is None else seed)
-    return _cut(order, train, val, test)
+    order = _shuffle(labelled_nodes(data.y), data.seed if seed is None else seed)
+    return _take_shares(order, train, val, test)
 
 
-def in_time(
-    known: Known,
+def by_time(
+    data: SplitInputs,
     *,
     train: Percent = 70,
     val: Percent = 10,
@@ -195,9 +192,9 @@ def in_time(
     Raises:
         ZooError: a node with a label has no time.
     """
-    order = labelled(known.y)
-    if known.times is not None:
-        times = known.times[order]
+    order = labelled_nodes(data.y)
+    if data.times is not None:
+        times = data.times[order]
         if np.isnan(times).any():
             raise ZooError(
                 f"split time: {np.isnan(times).sum():,} nodes with a label have no time, the first "
@@ -205,12 +202,14 @@ def in_time(
                 "labels out."
             )
         order = order[np.argsort(times, kind="stable")]
-    found = _cut(order, train, val, test)
-    return {part: own[: max(0, len(own) - gap * (part != "test"))] for part, own in found.items()}
+    parts = _take_shares(order, train, val, test)
+    return {
+        part: nodes[: max(0, len(nodes) - gap * (part != "test"))] for part, nodes in parts.items()
+    }
 
 
 def stratified(
-    known: Known,
+    data: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -228,38 +227,40 @@ def stratified(
         test: share for test; in sum with the others 100, it has all that is left.
         seed: pins the draw for all runs.
     """
-    _need_classes(known.y, "stratified")
-    order = _shuffled(labelled(known.y), known.seed if seed is None else seed)
-    classes, first = np.unique(known.y[order], return_index=True)
+    _need_classes(data.y, "stratified")
+    order = _shuffle(labelled_nodes(data.y), data.seed if seed is None else seed)
+    classes, first = np.unique(data.y[order], return_index=True)
     # In the order drawn: of classes with the same remainder, the seed says which come first.
-    members = [order[known.y[order] == each] for each in classes[np.argsort(first)]]
-    ends = _shared(np.array([len(each) for each in members]), (train, val, test)).cumsum(axis=0)
+    members = [order[data.y[order] == label] for label in classes[np.argsort(first)]]
+    ends = _share_out(np.array([len(nodes) for nodes in members]), (train, val, test)).cumsum(
+        axis=0
+    )
     cuts = [np.split(own, own_ends) for own, own_ends in zip(members, ends.T, strict=True)]
     return {part: np.concatenate([cut[at] for cut in cuts]) for at, part in enumerate(PARTS)}
 
 
-def _shared(sizes: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+def _share_out(sizes: np.ndarray, shares: Sequence[float]) -> np.ndarray:
     """Return how many of each of C classes are of each of P parts, (P, C), for sizes (C,).
 
     Part after part takes its share of what is left, as scikit-learn's `train_test_split` does
     when it is called twice: rounded down in all, and in each class, and what is missing then comes
     from the classes with the largest remainders.
 
-    >>> _shared(np.array([8, 8, 8]), (60, 20, 20)).tolist()
+    >>> _share_out(np.array([8, 8, 8]), (60, 20, 20)).tolist()
     [[5, 5, 4], [2, 1, 2], [1, 2, 2]]
     """
-    left, percent, found = sizes.copy(), 100.0, []
+    left, percent, counts = sizes.copy(), 100.0, []
     for share in shares:
         wanted = left * min(share / percent, 1)
         own = (wanted + ROUNDING).astype(np.int64)
         missing = int(wanted.sum() + ROUNDING) - own.sum()
         own[np.argsort(np.round(own - wanted, 6), kind="stable")[:missing]] += 1
         left, percent = left - own, percent - share
-        found.append(own)
-    return np.stack(found)
+        counts.append(own)
+    return np.stack(counts)
 
 
-def folds(known: Known, *, count: Folds = 5, seed: Seed = 0) -> Indices:
+def folds(data: SplitInputs, *, count: Folds = 5, seed: Seed = 0) -> Indices:
     """Deal all labelled nodes into folds, for cross-validation: run seed s tests on fold s.
 
     The next fold is for validation, the others are for training; of two folds, half of the other
@@ -274,24 +275,24 @@ def folds(known: Known, *, count: Folds = 5, seed: Seed = 0) -> Indices:
     Raises:
         ZooError: there are fewer labelled nodes than folds.
     """
-    nodes = labelled(known.y)
+    nodes = labelled_nodes(data.y)
     if len(nodes) < count:
         raise ZooError(
             f"split folds: {count} folds are asked for, and {len(nodes):,} have a label; write at "
             f"most {{name: folds, count: {len(nodes)}}}, or label more."
         )
-    order = _shuffled(nodes, seed)
-    if has_classes(known.y):
-        order = order[np.argsort(known.y[order], kind="stable")]
-    fold = (np.arange(len(order)) - known.seed % count) % count
+    order = _shuffle(nodes, seed)
+    if has_classes(data.y):
+        order = order[np.argsort(data.y[order], kind="stable")]
+    fold = (np.arange(len(order)) - data.seed % count) % count
     test, val, rest = order[fold == 0], order[fold == 1], order[fold > 1]
     if count == 2:
         rest, val = val[::2], val[1::2]
     return {"train": rest, "val": val, "test": test}
 
 
-def grouped(
-    known: Known,
+def by_group(
+    data: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -312,18 +313,18 @@ def grouped(
     Raises:
         ZooError: nothing says the groups, a node with a label has none, or they are too few.
     """
-    nodes = labelled(known.y)
-    if known.groups is None:
+    nodes = labelled_nodes(data.y)
+    if data.groups is None:
         raise ZooError(
             "split group: nothing says which group a node is of; name the column of the table that "
             "does, `dataset.group_column: COLUMN`."
         )
-    names, of_node, sizes = np.unique(known.groups[nodes], return_inverse=True, return_counts=True)
+    names, of_node, sizes = np.unique(data.groups[nodes], return_inverse=True, return_counts=True)
     if "" in names:
         raise ZooError(f"split group: {sizes[0]:,} nodes with a label are of no group; fill it in.")
     if len(names) < len(PARTS):
         raise ZooError(f"split group: there are {len(names)} groups, and 3 parts need one each.")
-    order = _shuffled(np.arange(len(names)), known.seed if seed is None else seed)
+    order = _shuffle(np.arange(len(names)), data.seed if seed is None else seed)
     large = sizes[order] > min(val, test) / 100 * len(nodes)  # it would be a part of its own
     order = np.concatenate([order[large], order[~large]])
     middle = np.cumsum(sizes[order]) - sizes[order] / 2  # a group is where most of it would be
@@ -343,7 +344,7 @@ def grouped(
     return {part: nodes[part_of[of_node] == number] for number, part in enumerate(PARTS)}
 
 
-def listed(known: Known, *, train: str, val: str, test: str) -> Indices:
+def by_ids(data: SplitInputs, *, train: str, val: str, test: str) -> Indices:
     """Take the nodes whose ids are in three files, one id a line.
 
     Args:
@@ -354,19 +355,19 @@ def listed(known: Known, *, train: str, val: str, test: str) -> Indices:
     Raises:
         ZooError: a file cannot be read, or has an id that no node has.
     """
-    ids = np.arange(len(known.y)) if known.ids is None else known.ids
-    places = {str(each): place for place, each in enumerate(ids.tolist())}
-    found = {}
+    ids = np.arange(len(data.y)) if data.ids is None else data.ids
+    places = {str(id): place for place, id in enumerate(ids.tolist())}
+    parts = {}
     for part, file in (("train", train), ("val", val), ("test", test)):
-        wanted = [each for each in sentences_of(user_path(file)) if each]
-        lost = [each for each in wanted if each not in places]
-        if lost:
+        wanted = [line for line in sentences_of(user_path(file)) if line]
+        unknown = [id for id in wanted if id not in places]
+        if unknown:
             raise ZooError(
-                f"split ids: {file} has {lost[0]!r}, and no node has this id ({len(lost):,} such "
-                f"lines); {suggestion(lost[0], places)}"
+                f"split ids: {file} has {unknown[0]!r}, and no node has this id ({len(unknown):,} "
+                f"such lines); {suggestion(unknown[0], places)}"
             )
-        found[part] = np.intersect1d([places[each] for each in wanted], labelled(known.y))
-    return found
+        parts[part] = np.intersect1d([places[id] for id in wanted], labelled_nodes(data.y))
+    return parts
 
 
 def has_classes(y: np.ndarray) -> bool:
@@ -376,25 +377,27 @@ def has_classes(y: np.ndarray) -> bool:
 
 def _need_classes(y: np.ndarray, name: str) -> None:
     if not has_classes(y):
-        said = f"split {name}: a node has no class here but targets or a number"
-        raise ZooError(f"{said}; write split: ratio-60-20-20.")
+        raise ZooError(
+            f"split {name}: a node has no class here but targets or a number; write split: "
+            "ratio-60-20-20."
+        )
 
 
-def _shuffled(nodes: np.ndarray, seed: int) -> np.ndarray:
+def _shuffle(nodes: np.ndarray, seed: int) -> np.ndarray:
     # The word keeps this stream apart from those of the same seed elsewhere: a random graph whose
     # classes come from a permutation would else be split along its classes.
     return np.random.default_rng([int.from_bytes(b"split"), seed]).permutation(nodes)
 
 
-def _cut(order: np.ndarray, train: float, val: float, test: float) -> Indices:
+def _take_shares(order: np.ndarray, train: float, val: float, test: float) -> Indices:
     """Cut an order into shares in percent."""
     shares = train, val, train + val + test
-    a, b, end = (int(each / 100 * len(order) + ROUNDING) for each in shares)
+    a, b, end = (int(share / 100 * len(order) + ROUNDING) for share in shares)
     return {"train": order[:a], "val": order[a : a + b], "test": order[a + b : end]}
 
 
-def labelled(y: np.ndarray) -> np.ndarray:
-    """Return the nodes of which a label is known."""
+def labelled_nodes(y: np.ndarray) -> np.ndarray:
+    """Return the nodes of which a label is data."""
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
     return np.flatnonzero(known if y.ndim == 1 else known.any(axis=1))
 
@@ -402,47 +405,55 @@ def labelled(y: np.ndarray) -> np.ndarray:
 FOLDS = r"folds-([2-9]|[1-9]\d{1,8})"
 """The words of as many folds."""
 
-_CROSS_VALIDATION = re.compile(r"(stratified)?k?-?folds?|(k?folds?-?)?cv|cross-?validation", re.I)
-"""What cross-validation is called elsewhere, without a number."""
+_OTHER_NUMBERS = (
+    "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}; cross-validation is "
+    "`folds-5`."
+)
 
-_OTHER_NUMBERS = "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}."
 
-
-def _fixed(split: Callable, what: str, **shares: float | None) -> Callable[..., Indices]:
-    """Return a split with these numbers, as an entry of the table: they are no options of it."""
+def _fixed(split: Callable, summary: str, **options: float | None) -> Callable[..., Indices]:
+    """Return a split with these options fixed, as an entry of the table: they are none of it."""
 
     @functools.wraps(split)
-    def fixed(known: Known, **options: Any) -> Indices:
-        return split(known, **shares, **options)
+    def fixed(data: SplitInputs, **others: Any) -> Indices:
+        return split(data, **options, **others)
 
-    own, said = inspect.signature(split), (inspect.getdoc(split) or "").partition("Args:\n")[2]
-    left = [each for name, each in own.parameters.items() if name not in shares]
-    fixed.__signature__ = own.replace(parameters=left)  # type: ignore[attr-defined]
-    told = [each for each in said.splitlines() if each.strip().partition(":")[0] not in shares]
-    fixed.__doc__ = "\n".join([what, "", "Args:", *told])
+    signature, doc = inspect.signature(split), inspect.getdoc(split) or ""
+    left = [option for name, option in signature.parameters.items() if name not in options]
+    fixed.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    lines = doc.partition("Args:\n")[2].splitlines()
+    lines = [line for line in lines if line.strip().partition(":")[0] not in options]
+    fixed.__doc__ = "\n".join([summary, "", "Args:", *lines])
     return fixed
 
 
-def _shares(name: str, split: Callable, *words: str) -> dict[str, Callable[..., Indices]]:
+def _fixed_shares(name: str, split: Callable, *words: str) -> dict[str, Callable[..., Indices]]:
     """Return a split of nodes or times with these shares, `48-32-20`, as entries of the table."""
-    what = (split.__doc__ or "").partition(", in percent")[0]
-    shares = {each: dict(zip(PARTS, map(int, each.split("-")), strict=True)) for each in words}
+    summary = (split.__doc__ or "").partition(", in percent")[0]
     return {
-        f"{name}-{each}": _fixed(split, f"{what}: {each} percent.", **own)
-        for each, own in shares.items()
+        f"{name}-{word}": _fixed(
+            split,
+            f"{summary}: {word} percent.",
+            **dict(zip(PARTS, map(int, word.split("-")), strict=True)),
+        )
+        for word in words
     }
 
 
-def _of_each_class(count: int) -> Callable[..., Indices]:
-    what = f"Draw {count} training nodes from every class, 1,000 for validation; test: the others."
-    return _fixed(per_class, what, train=count, val=1000, test=None)
+def _fixed_per_class(count: int) -> Callable[..., Indices]:
+    summary = (
+        f"Draw {count} training nodes from every class, 1,000 for validation; test: the others."
+    )
+    return _fixed(per_class, summary, train=count, val=1000, test=None)
 
 
 KEPT = "kept"
 """The split in which nodes keep their parts."""
 
 
-def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20") -> Indices:
+def kept(
+    data: SplitInputs, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20"
+) -> Indices:
     """Leave nodes that a run had in their parts, and deal the new ones: for a graph that grows.
 
     Nodes are known by their ids; those without ids by their numbers. One that had no label then is
@@ -455,37 +466,37 @@ def kept(known: Known, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-2
     Raises:
         ZooError: the folder does not say which nodes the run had, or they have no ids here.
     """
-    before = parts_then(run, known.ids, known.kinds, len(known.y))
-    nodes = labelled(known.y)
+    before = parts_of_run(run, data.ids, data.kinds, len(data.y))
+    nodes = labelled_nodes(data.y)
     fresh = nodes[before[nodes] == UNLABELLED]
-    if word(new) == "group" and known.groups is not None:  # which stay whole
-        of_group = {group: part for group, part in zip(known.groups, before.tolist(), strict=True)
+    if word(new) == "group" and data.groups is not None:  # which stay whole
+        of_group = {group: part for group, part in zip(data.groups, before.tolist(), strict=True)
                     if group and part < len(PARTS)}  # fmt: skip
-        before[fresh] = [of_group.get(each, UNLABELLED) for each in known.groups[fresh]]
+        before[fresh] = [of_group.get(group, UNLABELLED) for group in data.groups[fresh]]
         fresh = nodes[before[nodes] == UNLABELLED]
     dealt: Indices = dict.fromkeys(PARTS, fresh[:0])
     if len(fresh):
-        y = np.full_like(known.y, np.nan if known.y.dtype.kind == "f" else -1)
-        y[fresh] = known.y[fresh]
+        y = np.full_like(data.y, np.nan if data.y.dtype.kind == "f" else -1)
+        y[fresh] = data.y[fresh]
         try:
-            dealt = pick(SPLITS, new, known._replace(y=y))
+            dealt = pick(SPLITS, new, data._replace(y=y))
         except ZooError:
-            if word(new) == "group" and len({*known.groups[fresh]}) < len(PARTS):
+            if word(new) == "group" and len({*data.groups[fresh]}) < len(PARTS):
                 dealt = {**dealt, "train": fresh}
             elif len(fresh) > _FEW:
                 raise
             else:
-                dealt = ratio(known._replace(y=y))
+                dealt = ratio(data._replace(y=y))
     return {
         part: np.concatenate([nodes[before[nodes] == number], dealt[part]])
         for number, part in enumerate(PARTS)
     }
 
 
-def parts_then(
+def parts_of_run(
     run: str, ids: np.ndarray | None, kinds: np.ndarray | None, nodes: int
 ) -> np.ndarray:
-    """Return the part (N,) that each node was of in a run, as `zoo.data.known_nodes` does.
+    """Return the part (N,) that each node was in, as `zoo.data.known_nodes` numbers parts.
 
     Args:
         run: the folder of a seed of the run.
@@ -498,21 +509,36 @@ def parts_then(
     """
     folder = user_path(run)
     if (folder / NODES).is_file():
-        seeds = " or ".join(sorted(each.name for each in folder.glob("seed-*")))
+        seeds = " or ".join(sorted(path.name for path in folder.glob("seed-*")))
         raise ZooError(f"split kept: {run} is a run; write which seed of it: {run}/{seeds}.")
-    try:
-        then = read_known(folder)
-    except DAMAGE:
+    known = read_known_or_none(folder)
+    if known is None:
         raise ZooError(
             f"split kept: there is no {folder.parent / NODES} that says which nodes {run} had; "
             "write `run: RUN/seed-0`, the folder of a seed of a run on a graph of your own, or "
             "another split."
-        ) from None
-    places = then.places(ids, kinds, nodes)
-    if places is None or then.parts is None:
-        lost = "the parts of nodes" if then.parts is None else "ids, on both sides or on none,"
-        raise ZooError(f"split kept: {run} and these data need {lost}; write another split.")
-    return np.where(places >= 0, then.parts[places], UNLABELLED)
+        )
+    places = known.places(ids, kinds, nodes)
+    if places is None or known.parts is None:
+        missing = "the parts of nodes" if known.parts is None else "ids, on both sides or on none,"
+        raise ZooError(f"split kept: {run} and these data need {missing}; write another split.")
+    return np.where(places >= 0, known.parts[places], UNLABELLED)
+
+
+def log_kept_nodes(split: Spec, data: Any) -> None:
+    """Say how many nodes keep the part that they had in a run, and how many are dealt."""
+    if word(split) != KEPT:
+        return
+    parts = parts_of_run(split["run"], data.ids, getattr(data, "kinds", None), len(data.y))
+    parts = parts[labelled_nodes(data.y.numpy())]
+    kept, out, new = (int(chosen.sum()) for chosen in
+                      (parts < len(PARTS), parts == LEFT_OUT, parts == UNLABELLED))  # fmt: skip
+    by_rows = ", by their rows" if data.ids is None else ""
+    left_out = f", {out:,} are in none, as there" if out else ""
+    logging.getLogger(__name__).warning(
+        f"{kept:,} {data.unit} keep their part of {path_name(split['run'])}{by_rows}{left_out}, "
+        f"{new:,} new {'one is' if new == 1 else 'ones are'} dealt."
+    )
 
 
 _FEW = 20
@@ -530,13 +556,14 @@ class Splits(Table):
 
     def __contains__(self, word: object) -> bool:
         """Return whether a word is that of a split."""
-        folded = isinstance(word, str) and re.fullmatch(FOLDS, word)
-        return super().__contains__(word) or bool(folded)
+        return super().__contains__(word) or (
+            isinstance(word, str) and re.fullmatch(FOLDS, word) is not None
+        )
 
     def __missing__(self, word: str) -> Callable[..., Indices]:
         """Return the split of a word that stands for a number of folds."""
-        if found := re.fullmatch(FOLDS, word):
-            return _in_folds(int(found[1]))
+        if match := re.fullmatch(FOLDS, word):
+            return _in_folds(int(match[1]))
         raise KeyError(word)
 
 
@@ -548,17 +575,17 @@ SPLITS = Splits(
         "benchmark": benchmark,
         "folds": folds,
         **{f"folds-{count}": _in_folds(count) for count in (5, 10)},
-        "group": grouped,
-        "ids": listed,
+        "group": by_group,
+        "ids": by_ids,
         KEPT: kept,
         "per-class": per_class,
         "per-class-20": _fixed(per_class, _PLANETOID, train=20),
-        **{f"per-class-{count}": _of_each_class(count) for count in (10, 50, 100, 200, 400)},
+        **{f"per-class-{count}": _fixed_per_class(count) for count in (10, 50, 100, 200, 400)},
         "ratio": ratio,
-        **_shares("ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10"),
+        **_fixed_shares("ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10"),
         "stratified": stratified,
-        "time": in_time,
-        **_shares("time", in_time, "20-20-60", "70-10-20"),
+        "time": by_time,
+        **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },
 )
 """Word to function `(what is known, *, options) -> indices of each part`."""
@@ -599,7 +626,7 @@ def make_split(
         masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
         seed: of the run; it draws the nodes, or chooses one of the benchmark's splits.
         overlap: samples after one with targets of it: as many are left out between parts.
-        times: (N,) of the nodes, NaN where unknown.
+        times: (N,) of the nodes, NaN where undata.
         groups: (N,) what group each node is of, "" where it is of none.
         ids: (N,) what each node is called.
         kinds: (N,) text, the kind of each node; None: all are of one.
@@ -610,18 +637,20 @@ def make_split(
     """
     wrong = split_problems(spec, ())
     if wrong:
-        raise ZooError(f"split {spec!r}: " + " ".join(each.message for each in wrong))
-    if len(labelled(y.cpu().numpy())) == 0:
+        raise ZooError(f"split {spec!r}: " + " ".join(problem.message for problem in wrong))
+    inputs = SplitInputs(y.cpu().numpy(), masks, seed, times, groups, ids, kinds)
+    count = len(labelled_nodes(inputs.y))
+    if count == 0:
         raise ZooError(
             f"none of the {unit} has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
-    dealt = pick(SPLITS, spec, Known(y.cpu().numpy(), masks, seed, times, groups, ids, kinds))
+    dealt = pick(SPLITS, spec, inputs)
     parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
     for part, later in (("train", "val"), ("val", "test")) if overlap else ():
         parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
-    drawn, times_drawn = np.unique(np.concatenate(list(parts.values())), return_counts=True)
-    if len(twice := drawn[times_drawn > 1]):
+    nodes, counts = np.unique(np.concatenate(list(parts.values())), return_counts=True)
+    if len(twice := nodes[counts > 1]):
         first = twice[0] if ids is None else ids[twice[0]]
         raise ZooError(
             f"split {spec!r} has {len(twice):,} {unit} in more than one part, such as {first}; "
@@ -630,31 +659,32 @@ def make_split(
     for part, nodes in parts.items():
         if len(nodes) == 0:
             raise ZooError(
-                f"split {spec!r} leaves none of the {len(labelled(y.cpu().numpy())):,} labelled "
-                f"{unit} for {part}. Choose other numbers."
+                f"split {spec!r} leaves none of the {count:,} labelled {unit} for {part}. Choose "
+                "other numbers."
             )
     return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_hash(parts))
 
 
 def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """Return the split of a data set; raise ZooError where it is none for data of its kind."""
-    of_times = data.splits or data.times is not None
-    words = data.splits or [each for each in SPLITS if of_times or each not in TIME_SPLITS]
-    refused = word(spec) not in words if data.splits or word(spec) in TIME_SPLITS else False
-    if word(spec) in SPLITS and refused:
-        fix = f"leave `split: {word(spec)}` out, or choose from {', '.join(words)}."
+    name = word(spec)
+    has_times = data.splits or data.times is not None
+    words = data.splits or [word for word in SPLITS if has_times or word not in TIME_SPLITS]
+    if name in SPLITS and name not in words and (data.splits or name in TIME_SPLITS):
+        fix = f"leave `split: {name}` out, or choose from {', '.join(words)}."
         if data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
-        raise ZooError(f"split {word(spec)} is none of {data.unit}, which {data.name} is of; {fix}")
+        raise ZooError(f"split {name} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
         data.need_samples()
     masks = data.masks
-    if word(spec) == "benchmark":
+    if name == "benchmark":
         check_own_split(data)
         masks = masks or (data.published and data.published())
-    known = {"times": data.times, "groups": data.groups, "ids": data.ids, "unit": data.unit}
-    known["kinds"] = getattr(data, "kinds", None)
-    return make_split(spec, data.y, masks, seed=seed, overlap=data.overlap, **known)
+    return make_split(
+        spec, data.y, masks, seed=seed, overlap=data.overlap, times=data.times,
+        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None), unit=data.unit,
+    )  # fmt: skip
 
 
 def check_own_split(data: Any) -> None:
@@ -679,13 +709,13 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
         ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
     """
     for seed, split in splits.items():
-        own = {part: data.y[getattr(split, part)] for part in PARTS}
-        check_scores(task, own, data.classes, f"with seed {seed}, ")
+        labels = {part: data.y[getattr(split, part)] for part in PARTS}
+        check_scores(task, labels, data.classes, f"with seed {seed}, ")
     for seed, split in splits.items():
-        if unseen := _unseen(task, data, split):
-            named = [str((data.labels or range(data.classes))[each]) for each in unseen]
+        if unseen := _unseen_classes(task, data, split):
+            names = [str((data.labels or range(data.classes))[label]) for label in unseen]
             logging.getLogger(__name__).warning(
-                f"with seed {seed}, no label of training is of {', '.join(named[:5])}, which "
+                f"with seed {seed}, no label of training is of {', '.join(names[:5])}, which "
                 "validation or test ask for: nothing can learn that."
             )
             return
@@ -702,16 +732,16 @@ def constant_answer(task: Task, data: Any, split: Split, scores: Mapping[str, fl
     """
     if task.kind not in ("classes", "binary"):
         return None
-    for each in range(data.classes):
-        sure = 20 * torch.eye(data.classes)[each]
+    for label in range(data.classes):
+        logits = 20 * torch.eye(data.classes)[label]
 
-        def score(part: str, sure: Tensor = sure) -> float:
+        def score(part: str, logits: Tensor = logits) -> float:
             y = data.y[getattr(split, part)]
-            return task.metric(sure.expand(len(y), -1), y)
+            return task.metric(logits.expand(len(y), -1), y)
 
         with contextlib.suppress(ZooError):  # of a part of one class
             if all(abs(score(part) - scores[part]) < 1e-9 for part in PARTS):
-                return str((data.labels or range(data.classes))[each])
+                return str((data.labels or range(data.classes))[label])
     return None
 
 
@@ -744,15 +774,15 @@ def warn_of_small_classes(data: Any, spec: Spec) -> None:
         return
     count = options.get("count") or int(options["name"].removeprefix("folds-"))
     sizes = np.bincount(data.y[data.y >= 0].numpy())
-    if few := [each for each in np.flatnonzero(sizes) if sizes[each] < count]:
-        names = [str((data.labels or range(len(sizes)))[each]) for each in few[:5]]
+    if few := [label for label in np.flatnonzero(sizes) if sizes[label] < count]:
+        names = [str((data.labels or range(len(sizes)))[label]) for label in few[:5]]
         logging.getLogger(__name__).warning(
             f"{', '.join(names)} of {data.name} {'has' if len(few) == 1 else 'have'} fewer "
             f"labelled {data.unit} than there are folds, {count}: some test parts have none."
         )
 
 
-def _unseen(task: Task, data: Any, split: Split) -> list[int]:
+def _unseen_classes(task: Task, data: Any, split: Split) -> list[int]:
     """Return the classes, or of many targets those, that are labelled outside of training only."""
     if task.kind not in ("classes", "targets"):
         return []
@@ -771,36 +801,20 @@ def split_files(split: object) -> list[Path]:
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     """Return what is wrong with the word and options of a split, without looking at a graph."""
-    found = problems(SPLITS, spec, path)
+    wrong = problems(SPLITS, spec, path)
     name = spec.get("name") if isinstance(spec, Mapping) else spec
-    if isinstance(name, str) and (meant := _folds_meant(name)):
-        return [Problem(found[0].path, f"no split is called {brief(name)}; {meant}")]
     if isinstance(name, str) and name not in SPLITS:
-        return [Problem(found[0].path, f"{found[0].message} {_OTHER_NUMBERS}")]
-    if found:
-        return found
+        return [Problem(wrong[0].path, f"{wrong[0].message} {_OTHER_NUMBERS}")]
+    if wrong:
+        return wrong
     options = resolved(SPLITS, spec)
     if options["name"] == KEPT:
         return split_problems(options["new"], (*path, "new"))
     shares = [options[part] for part in PARTS] if options["name"] in SHARES else []
     if sum(shares) <= 100 + ROUNDING:
         return []
-    total = f"{' + '.join(f'{each:g}' for each in shares)} = {sum(shares):g}"
+    total = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
-
-
-def _folds_meant(name: str) -> str | None:
-    """Return what to write for a word of cross-validation, `5-fold` or `kfold`; None of others."""
-    if name in SPLITS:
-        return None
-    said = name.replace("_", "-").replace(" ", "-")
-    count = re.search(r"\d+", said)
-    left = re.sub(r"(^\d+-?)|(-?\d+$)", "", said)
-    if not _CROSS_VALIDATION.fullmatch(left):
-        return None
-    if count and int(count[0]) < 2:
-        return "there are two folds at least, `folds-2`; did you mean 'folds-5'?"
-    return f"did you mean 'folds-{int(count[0]) if count else 5}'?"
 
 
 def _hash(parts: Indices) -> str:

@@ -14,7 +14,7 @@ from zoo.data.dataset import Dataset, make_dataset
 from zoo.data.files.text_lines import FORM, read_documents, term_arrays
 from zoo.data.from_objects import FEATURES
 from zoo.errors import ZooError, of_file
-from zoo.system.cache import data_folders
+from zoo.system.cache import data_file
 from zoo.tasks.labels import CLASSIFICATION
 
 TEN = (
@@ -94,14 +94,7 @@ def find_texts(name: str) -> Path:
     Raises:
         ZooError: there is none.
     """
-    for folder in data_folders():
-        for path in (folder / f"{name}.jsonl", folder / f"{name}.jsonl.gz"):
-            if path.is_file():
-                return path
-    raise ZooError(
-        f"{name}.jsonl.gz is in none of {', '.join(map(str, data_folders()))}. Put a file "
-        f"there whose lines are {FORM}, or name its folder in ZOO_DATA."
-    )
+    return data_file(f"{name}.jsonl", f"a file whose lines are {FORM}")
 
 
 def _load_nodes(name: str, classes: Sequence[str] | None, terms, share, features: Spec) -> Dataset:

@@ -15,25 +15,24 @@ from zoo.data.load import DATASETS, load_data
 from zoo.data.load.obtain import path_of
 from zoo.data.load.readers import reader_of, whole_reader
 from zoo.data.splits import PARTS, split_of
-from zoo.data.tables.columns import listed
-from zoo.data.tables.read import Written
+from zoo.data.tables.columns import list_names
+from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
+from zoo.inference.matching import class_names
 from zoo.inference.predict import answers, labelled, per_class
 from zoo.inference.training_data import (
     Training,
     as_trained,
-    class_names,
-    columns_read,
+    dataset_of_run,
     is_seen,
-    of_training,
-    own_split,
+    part_is_seen,
     same_nodes,
+    spec_of_training,
     trained_nodes,
     training_part,
-    whole_is_seen,
-    with_columns_of,
+    training_split,
 )
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, TRANSLATION
@@ -48,7 +47,6 @@ def evaluate_part(
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
-    trained_on: Spec | None = None,
     beams: int | None = None,
     length_penalty: float | None = None,
     folder: Path | None = None,
@@ -63,10 +61,10 @@ def evaluate_part(
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         device: where.
-        trained_on: the graph of training as the run's own recipe names it, which knows its path.
         beams: of a translation, see `zoo.sequences.translate`.
         length_penalty: of a translation, likewise.
-        folder: of the weights in the folder of their run, which may know the ids of its nodes.
+        folder: of the weights in the folder of their run, which knows the path of the graph of
+            training and may know the ids of its nodes.
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
@@ -81,86 +79,85 @@ def evaluate_part(
     about = model.about
     if part not in (None, "all", *PARTS):
         raise ZooError(unknown("part", part, ("all", *PARTS)))
-    known = type(model).tasks == (TRANSLATION,)
-    if not known and (beams, length_penalty) != (None, None):
+    translates = type(model).tasks == (TRANSLATION,)
+    if not translates and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
-    part = part or ("test" if spec is None or known else "all")
-    known_data = trained_on or (about.recipe or {}).get("dataset")
-    as_then = of_training(about, trained_on) if spec is None else as_trained(spec, known_data)
-    if spec is not None:
-        known_table = with_columns_of(about, known_data)
-        spec = as_trained(spec, known_table, columns_read(about), about.step)
-        _need_labels(spec, known_data)
-    spec, own = divide(as_then if spec is None else spec, ("split",))
-    as_then, _ = divide(as_then, ("split",))
-    then = Training(about, known_data, folder)
-    data, theirs = load_data(spec), own_split(as_then, known_data, about)
-    own = {**(theirs or {}), **own}
+    part = part or ("test" if spec is None or translates else "all")
+    of_run = dataset_of_run(folder) if folder else None
+    training = Training(about, of_run or (about.recipe or {}).get("dataset"), folder)
+    if spec is None:
+        spec = compared = spec_of_training(about, of_run)
+    else:
+        compared = as_trained(spec, training.spec)
+        spec = as_trained(spec, training.spec, about)
+        _check_labels(spec, training.spec)
+    spec, split = divide(spec, ("split",))
+    compared, _ = divide(compared, ("split",))
+    data, split_then = load_data(spec), training_split(compared, training)
+    split = {**(split_then or {}), **split}.get("split", data.split)
+    if layerwise and data.task in (FORECASTING, TRANSLATION):
+        raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
     if data.task == FORECASTING:
-        if layerwise:
-            raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
-        found = evaluate_forecasts(model, data, part, own.get("split", data.split),
-                                   batch_size=batch_size, device=device)  # fmt: skip
-        train = trained_nodes(about, theirs, data)  # snapshots
+        result = evaluate_forecasts(model, data, part, split, batch_size=batch_size, device=device)
+        train = trained_nodes(about, split_then, data)  # snapshots
         if train is None:
-            return {**found, "seen": whole_is_seen(then, spec, data, part)}
-        asked_of = _nodes(model, data, own.get("split", data.split), part)
-        return {**found, "seen": bool(torch.isin(asked_of, train).any())}
+            return {**result, "seen": part_is_seen(training, spec, data, part)}
+        snapshots = _nodes_of_part(model, data, split, part)
+        return {**result, "seen": bool(torch.isin(snapshots, train).any())}
     if data.task == TRANSLATION:
-        if layerwise:
-            raise ZooError(f"--layerwise is for graphs, and {data.name} is none; leave it out.")
-        given = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
-        given = {key: value for key, value in given.items() if value is not None}
         from zoo.sequences.translate import evaluate_pairs
 
-        found = evaluate_pairs(model, data, part, device=device, **given)
-        return {**found, "seen": whole_is_seen(then, spec, data, part)}
-    split = own.get("split", data.split)
-    seen = is_seen(then, as_then, theirs, data, _nodes(model, data, split, part), part)
-    rows, nodes, context = asked(model, data, split, part, trained_on)
+        how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
+        how = {key: value for key, value in how.items() if value is not None}
+        result = evaluate_pairs(model, data, part, device=device, **how)
+        return {**result, "seen": part_is_seen(training, spec, data, part)}
+    nodes = _nodes_of_part(model, data, split, part)
+    seen = is_seen(training, compared, split_then, data, nodes, part)
+    rows, nodes, context = rows_of_part(model, data, split, part, of_run)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
-    found = answers(model, rows, context=context, **how)
-    logits, y = found.logits[nodes], found.y[nodes]
-    if about.metric not in (None, found.task.metric_name):
+    answer = answers(model, rows, context=context, **how)
+    logits, y, task = answer.logits[nodes], answer.y[nodes], answer.task
+    if about.metric not in (None, task.metric_name):
         logging.getLogger(__name__).warning(
             f"the weights were measured by {about.metric}, which is not known here, and this is "
-            f"{found.task.metric_name}; name the file that has it by `--import`."
+            f"{task.metric_name}; name the file that has it by `--import`."
         )
     return {
         "data": data.name,
         "part": part,
         "nodes": int(labelled(y).sum()),
         "unit": data.unit,
-        "metric": found.task.metric_name,
-        "score": found.task.metric(logits, y),
-        "beside": measured_beside(found.task, logits, y),
+        "metric": task.metric_name,
+        "score": task.metric(logits, y),
+        "beside": measured_beside(task, logits, y),
         "seen": seen,
-        "per_class": per_class(found.task.name, logits, y, class_names(about, data)),
+        "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
 
 
-def _need_labels(spec: Spec, trained_on: Spec | None) -> None:
+def _check_labels(spec: Spec, trained_on: Spec | None) -> None:
     """Refuse a table without a column of labels that the training had, and without `label`."""
-    theirs = trained_on.get("label") if isinstance(trained_on, Mapping) else None
-    if not theirs or not isinstance(spec, Mapping) or spec.get("label"):
+    label = trained_on.get("label") if isinstance(trained_on, Mapping) else None
+    if not label or not isinstance(spec, Mapping) or spec.get("label"):
         return
-    path, names = path_of(spec["name"]), listed(theirs)
-    table = spec["name"] not in DATASETS and path.exists() and not whole_reader(path, spec)
-    if not table or reader_of(path) is not read_tables:
+    path, names = path_of(spec["name"]), list_names(label)
+    if spec["name"] in DATASETS or not path.exists() or whole_reader(path, spec):
         return
-    held = node_columns(path, Written(spec.get("separator")))
-    lost = [each for each in names if each not in held]
-    if not lost or (len(names) == 1 and "label" in held):
+    if reader_of(path) is not read_tables:
+        return
+    present = node_columns(path, CsvFormat(spec.get("separator")))
+    missing = [name for name in names if name not in present]
+    if not missing or (len(names) == 1 and "label" in present):
         return
     raise ZooError(
-        f"{spec['name']} has no column {', '.join(map(repr, lost))}, and the weights were trained "
-        f"with label={','.join(names)}, which a score needs; add what is missing, or name the "
-        f"same {'columns' if len(names) > 1 else 'column'} of this table, `label=COLUMN`; "
+        f"{spec['name']} has no column {', '.join(map(repr, missing))}, and the weights were "
+        f"trained with label={','.join(names)}, which a score needs; add what is missing, or name "
+        f"the same {'columns' if len(names) > 1 else 'column'} of this table, `label=COLUMN`; "
         "`zoo predict` needs no labels."
     )
 
 
-def asked(
+def rows_of_part(
     model: Model, data: Dataset, split: Spec, part: str, trained_on: Spec | None = None
 ) -> tuple[Dataset, Tensor, Dataset | None]:
     """Return the rows that a model reads to answer for a part, which of them it is, and a context.
@@ -170,13 +167,13 @@ def asked(
         data: one graph, or samples.
         split: which says what the parts are.
         part: `train`, `val`, `test` or `all`.
-        trained_on: as of `evaluate_part`.
+        trained_on: the graph of training as the run's own recipe names it.
     """
-    nodes = _nodes(model, data, split, part)
-    known = training_part(model, trained_on)
-    if known is None:
+    nodes = _nodes_of_part(model, data, split, part)
+    inductive = training_part(model, trained_on)
+    if inductive is None:
         return data, nodes, None
-    whole, train = known  # nodes beside these and the part are not to be seen
+    whole, train = inductive  # nodes beside these and the part are not to be seen
     if not same_nodes(data, whole):
         return data.part(nodes), torch.arange(len(nodes)), whole.part(train)
     seen = torch.cat([train, nodes[~torch.isin(nodes, train)]])
@@ -185,7 +182,7 @@ def asked(
     return data.part(seen), places[nodes], None
 
 
-def _nodes(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
+def _nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
     """Return the nodes (n,) of a part, as the seed of training divides them."""
     if part == "all":
         return torch.arange(len(data.y))
@@ -197,7 +194,7 @@ def forecast_of(
     spec: Spec | None,
     steps: int | None,
     *,
-    trained_on: Spec | None = None,
+    folder: Path,
     device: str | torch.device = "cpu",
 ) -> Forecast:
     """Return what a model says comes next, in the series it was trained on or in others.
@@ -206,16 +203,16 @@ def forecast_of(
         model: of forecasts, as `zoo.load` gives it.
         spec: the series; of a path alone the options are those of training; None: these series.
         steps: times to predict; None: the model's horizon.
-        trained_on: the series of training as the run's own recipe names them.
+        folder: of the weights in the folder of their run.
         device: where.
 
     Raises:
         ZooError: as `zoo.inference.forecast.forecast`, or nothing is known of the series.
     """
-    known = divide(trained_on or (model.about.recipe or {}).get("dataset"), ("split",))[0]
-    given = (
-        of_training(model.about, known)
-        if spec is None
-        else as_trained(spec, known, step=model.about.step)
-    )
-    return forecast(model, load_data(given), steps, device=device)
+    of_run = dataset_of_run(folder) or (model.about.recipe or {}).get("dataset")
+    trained_on, _ = divide(of_run, ("split",))
+    if spec is None:
+        spec = spec_of_training(model.about, trained_on)
+    else:
+        spec = as_trained(spec, trained_on, model.about)
+    return forecast(model, load_data(spec), steps, device=device)

@@ -3,7 +3,7 @@
 Beyond its horizon a model reads what it has predicted itself: block after block of `horizon` times.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,8 @@ from zoo.data.splits import Split, split_of
 from zoo.data.tables.times import time_names
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
-from zoo.inference.forecast_baselines import last_value, ridge_on_lags, seasonal_value
-from zoo.inference.predict import answering
-from zoo.inference.training_data import fitted
+from zoo.inference.matching import match_features
+from zoo.inference.predict import eval_mode
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING
 from zoo.tasks.task import TASKS, measured_beside
@@ -28,6 +27,9 @@ from zoo.weights.transfer import shortened
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+PENALTY = 1.0
+"""Of the squared weights of ridge, against the sum of squared errors: scikit-learn's own."""
 
 
 class Forecast(NamedTuple):
@@ -47,10 +49,9 @@ class Forecast(NamedTuple):
         """Return a row for each node and time: `id`, `time`, `value`; time after time."""
         from pandas import DataFrame
 
-        count = len(self.ids)
         return DataFrame({
             "id": np.tile(self.ids, len(self.times)),
-            "time": np.repeat(self.times, count),
+            "time": np.repeat(self.times, len(self.ids)),
             "value": self.values.flatten().numpy(),
         })  # fmt: skip
 
@@ -75,7 +76,7 @@ def forecast(
     Raises:
         ZooError: the series are not those that the model reads, or nothing is known of them.
     """
-    data = as_read(model, data)
+    data = match_series(model, data)
     steps = data.horizon if steps is None else steps
     if value_problems(Count, steps, ()):
         raise ZooError(f"steps: {steps} is no number of times to predict; write 1 or more.")
@@ -83,7 +84,7 @@ def forecast(
     if len(known) == 0:
         raise ZooError(f"{data.name}: no value is known, so that nothing can follow from any.")
     last = int(known[-1])
-    values = rolled_out(model, data, last, steps, device)
+    values = roll_out(model, data, last, steps, device)
     times = data.series.times[last + 1 : last + 1 + steps]
     more = data.series.steps.after(data.series.times[-1], steps - len(times))
     names = time_names(np.concatenate([data.series.times[:1], times, more]))[1:]
@@ -91,7 +92,7 @@ def forecast(
     return Forecast(ids, names, values)
 
 
-def rolled_out(
+def roll_out(
     model: Model, data: Snapshots, last: int, steps: int, device: str | torch.device = "cpu"
 ) -> Tensor:
     """Return the values (steps, N) that follow a time, each block from those before it.
@@ -99,8 +100,8 @@ def rolled_out(
     Args:
         model: of forecasts.
         data: as the model reads it.
-        last: the last time that is known to the model, from 0; what is later is not looked at, but
-            for columns that are not predicted.
+        last: the last time that is known to the model, from 0; what is later is not looked at,
+            except columns that are not predicted.
         steps: times to predict.
         device: where.
     """
@@ -110,17 +111,17 @@ def rolled_out(
         )
     room = max(0, last + 1 + steps + data.horizon - len(data.x))
     x = torch.cat([data.x, data.x[-1:].expand(room, -1, -1)])
-    with answering(model, device) as dtype:
+    with eval_mode(model, device) as dtype:
         for now in range(last + 1, last + 1 + steps, data.horizon):
             kind = torch.tensor(data.series.graph_of[min(now, len(data.x)) - 1]).reshape(1)
             graph = place(data.graphs.graphs[int(kind)], device)
-            given = data.read(x[None, now - data.lags : now], kind).to(device, dtype)
-            found = model(graph, given).logits.float().cpu()  # (N, horizon)
-            x[now : now + data.horizon, :, 0] = found.T
+            inputs = data.read(x[None, now - data.lags : now], kind).to(device, dtype)
+            predicted = model(graph, inputs).logits.float().cpu()  # (N, horizon)
+            x[now : now + data.horizon, :, 0] = predicted.T
     return x[last + 1 : last + 1 + steps, :, 0] * data.spread[:, 0] + data.shift[:, 0]
 
 
-def as_read(model: Model, data: Snapshots) -> Snapshots:
+def match_series(model: Model, data: Snapshots) -> Snapshots:
     """Return series as a model reads them: in the order and scale of those it was trained on.
 
     Args:
@@ -146,24 +147,21 @@ def as_read(model: Model, data: Snapshots) -> Snapshots:
             f"{data.name} is cut for a horizon of {data.horizon}, and the model predicts {horizon} "
             f"times at once; write `horizon: {horizon}`, and `--steps` for more times."
         )
-    data = _in_columns(about, data)
+    data = _match_columns(about, data)
     if about.scaling is not None:
-        ids = [str(each) for each in (range(data.y.shape[1] // horizon) if data.ids is None
-               else data.ids)]  # fmt: skip
-        lost = [each for each in ids if each not in about.scaling]
-        if lost:
+        ids = range(data.y.shape[1] // horizon) if data.ids is None else data.ids
+        ids = [str(id) for id in ids]
+        if unknown := [id for id in ids if id not in about.scaling]:
             raise ZooError(
-                f"{data.name} has nodes that the model was not trained on, such as {lost[0]!r}, "
+                f"{data.name} has nodes that the model was not trained on, such as {unknown[0]!r}, "
                 "and their scale is not known to it. Leave them out, or train with `scale: none`."
             )
-        told = torch.tensor([about.scaling[each] for each in ids])  # (N, 2, F)
-        if told.shape[2] != data.x.shape[2]:
-            raise ZooError(f"{data.name} has {data.x.shape[2]} columns, the model {told.shape[2]}.")
-        data = data.scaled(told[:, 0], told[:, 1])
-    return fitted(model, data)
+        scaling = torch.tensor([about.scaling[id] for id in ids])  # (N, 2, F)
+        data = data.scaled(scaling[:, 0], scaling[:, 1])
+    return match_features(model, data)
 
 
-def _in_columns(about: About, data: Snapshots) -> Snapshots:
+def _match_columns(about: About, data: Snapshots) -> Snapshots:
     """Return series with their columns in the order of training, as far as that is known.
 
     Raises:
@@ -175,19 +173,19 @@ def _in_columns(about: About, data: Snapshots) -> Snapshots:
             f"{data.name} is read with {data.lags} lags, and the model reads {lags}; write "
             f"`lags: {lags}`."
         )
-    held = data.series.names
-    if names is None or names == list(held):
+    present = data.series.names
+    if names is None or names == list(present):
         return data
-    if held[0] != names[0]:
+    if present[0] != names[0]:
         raise ZooError(
-            f"of {data.name} {held[0]!r} is to be predicted, and the model was trained to predict "
-            f"{names[0]!r}; write `target: {names[0]}`."
+            f"of {data.name} {present[0]!r} is to be predicted, and the model was trained to "
+            f"predict {names[0]!r}; write `target: {names[0]}`."
         )
     more = ", ".join(names[1:])
     fix = f"write `columns: [{more}]`." if more else "leave `columns` out."
-    if lost := [each for each in names if each not in held]:
-        raise ZooError(f"the model reads {shortened(lost)} too, and {data.name} does not; {fix}")
-    if extra := [each for each in held if each not in names]:
+    if missing := [name for name in names if name not in present]:
+        raise ZooError(f"the model reads {shortened(missing)} too, and {data.name} does not; {fix}")
+    if extra := [name for name in present if name not in names]:
         raise ZooError(f"the model was not trained on {shortened(extra)} of {data.name}; {fix}")
     return data.in_order(names)
 
@@ -197,9 +195,9 @@ def _columns_and_lags(about: About) -> tuple[list[str] | None, int | None]:
 
     Older weights do not say them; then the options of their recipe do, where it has them.
     """
-    told = (about.recipe or {}).get("dataset")
-    told = told if isinstance(told, Mapping) else {}
-    target, columns, lags = (told.get(key) for key in ("target", "columns", "lags"))
+    options = (about.recipe or {}).get("dataset")
+    options = options if isinstance(options, Mapping) else {}
+    target, columns, lags = (options.get(key) for key in ("target", "columns", "lags"))
     names = None
     if isinstance(target, str):
         more = columns if isinstance(columns, list) else []
@@ -232,30 +230,29 @@ def evaluate_forecasts(
         metrics, and `baselines`: name to metrics.
     """
     task = pick(TASKS, FORECASTING)
-    data, parts, chosen, found = answered(model, data, part, split, batch_size, device)
-    answers = {"last value": last_value(data, chosen)}
+    data, parts, chosen, predicted = predict_part(model, data, part, split, batch_size, device)
+    baselines = {"last value": last_value(data, chosen)}
     if data.period is not None:
-        answers[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
-    ridge = None if parts is None else ridge_on_lags(data, parts.train, chosen)
-    if ridge is not None:
-        answers["ridge on lags"] = ridge
-    measures, y = {task.metric_name: task.metric, **task.beside}, data.y[chosen]
+        baselines[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
+    if parts is not None and (ridge := ridge_on_lags(data, parts.train, chosen)) is not None:
+        baselines["ridge on lags"] = ridge
+    metrics, y = {task.metric_name: task.metric, **task.beside}, data.y[chosen]
     return {
         "data": data.name,
         "part": part,
         "nodes": len(chosen),
         "unit": data.unit,
         "metric": task.metric_name,
-        "score": task.metric(found, y),
-        "beside": measured_beside(task, found, y),
+        "score": task.metric(predicted, y),
+        "beside": measured_beside(task, predicted, y),
         "baselines": {
-            name: {metric: measure(answer, y) for metric, measure in measures.items()}
-            for name, answer in answers.items()
+            name: {metric: measure(values, y) for metric, measure in metrics.items()}
+            for name, values in baselines.items()
         },
     }
 
 
-def answered(
+def predict_part(
     model: Model,
     data: Snapshots,
     part: str,
@@ -265,10 +262,10 @@ def answered(
 ) -> tuple[Snapshots, Split | None, Tensor, Tensor]:
     """Return series as a model reads them, their split, the snapshots (B,) of a part, and answers.
 
-    Arguments as those of `evaluate_forecasts`; the answers are (B, N * horizon) fp32 on the CPU, in
+    Arguments as those of `evaluate_forecasts`; forecasts are (B, N * horizon) fp32 on the CPU, in
     the unit of `y`, and the split is None of all.
     """
-    data = as_read(model, data)
+    data = match_series(model, data)
     parts = None if part == "all" else split_of(data, split, 0)
     known = (~data.y.isnan()).any(dim=1).nonzero().flatten()
     chosen = known if parts is None else getattr(parts, part)
@@ -277,7 +274,63 @@ def answered(
             f"{data.name} has no time whose next {data.horizon} are known after {data.lags} that "
             "are read, so that nothing can be measured; add rows."
         )
-    over = SnapshotBatches(data, chosen, device, size=batch_size or 1)
-    with answering(model, device) as kind:
-        found = over.logits(lambda graph, x: model(graph, x.to(kind)).logits.float(), chosen).cpu()
-    return data, parts, chosen, found
+    batches = SnapshotBatches(data, chosen, device, size=batch_size or 1)
+    with eval_mode(model, device) as dtype:
+        logits = batches.logits(lambda graph, x: model(graph, x.to(dtype)).logits.float(), chosen)
+    return data, parts, chosen, logits.cpu()
+
+
+# What forecasts have to be better than
+
+
+def last_value(data: Snapshots, chosen: Tensor) -> Tensor:
+    """Return the last value of each node for each next one, (B, N * horizon), of samples (B,)."""
+    return _values_before(data, chosen, lambda step: torch.zeros_like(chosen))
+
+
+def seasonal_value(data: Snapshots, chosen: Tensor, period: int) -> Tensor:
+    """Return the values of the last season: those so many times before each, (B, N * horizon).
+
+    Of a horizon longer than a season those of the last one are repeated; where nothing is as long
+    ago, the last value stands for it.
+    """
+
+    def back(step: int) -> Tensor:
+        ago = period * -(-step // period) - step  # from the last time that is read
+        return torch.where(chosen + data.lags - 1 >= ago, ago, 0)
+
+    return _values_before(data, chosen, back)
+
+
+def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor | None:
+    """Return linear forecasts from what a model reads, fitted on training samples by ridge.
+
+    One regression of each step to come for all nodes, with an intercept, on scaled values; it is
+    fitted where the value of this step is known.
+
+    Args:
+        data: what is read, encodings included.
+        train: samples that it is fitted on, (m,).
+        chosen: samples that are predicted, (B,).
+
+    Returns:
+        (B, N * horizon), in the unit of the series; None where a step is never known in training.
+    """
+    from sklearn.linear_model import Ridge
+
+    inputs, y = data.batch(train)[1].numpy(), data.scaled_targets(train)
+    targets = y.reshape(len(inputs), -1).numpy()
+    known = np.isfinite(targets)
+    if not known.any(axis=0).all():
+        return None
+    new, predicted = data.batch(chosen)[1].numpy(), []
+    for rows, step in zip(known.T, targets.T, strict=True):
+        predicted.append(Ridge(alpha=PENALTY).fit(inputs[rows], step[rows]).predict(new))
+    return data.reader(chosen)(torch.from_numpy(np.stack(predicted, axis=1)))
+
+
+def _values_before(data: Snapshots, chosen: Tensor, back: Callable[[int], Tensor]) -> Tensor:
+    """Return values so many times before the last that is read, for each step to come."""
+    last = chosen + data.lags - 1
+    steps = [data.x[last - back(step), :, 0] for step in range(1, data.horizon + 1)]
+    return data.reader(chosen)(torch.stack(steps, dim=2).flatten(0, 1))  # (B * N, horizon)

@@ -13,9 +13,10 @@ from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
-from zoo.inference.evaluate import asked
+from zoo.inference.evaluate import rows_of_part
+from zoo.inference.matching import class_names
 from zoo.inference.predict import answers, embed, labelled, names_of, task_of
-from zoo.inference.training_data import class_names, of_training
+from zoo.inference.training_data import spec_of_training
 from zoo.registry import Model
 from zoo.reports.history import History
 from zoo.tasks.labels import FORECASTING, TRANSLATION
@@ -113,7 +114,7 @@ def answers_of(
         return Answers([], None, None, [why])
     spec, own = divide(run.recipe["dataset"], ("split",))
     try:
-        of_training(next(iter(stored.values())).about, spec)
+        spec_of_training(next(iter(stored.values())).about, spec)
         data = load(spec)
         split = own.get("split", data.split)
         predict = _of_series if data.task == FORECASTING else _of_rows
@@ -143,7 +144,7 @@ def answers_of(
 
 
 def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
-    rows, chosen, context = asked(model, data, split, "test", run.recipe["dataset"])
+    rows, chosen, context = rows_of_part(model, data, split, "test", run.recipe["dataset"])
     result = answers(model, rows, context=context, **how)
     known = chosen[labelled(result.y[chosen])]
     logits, y = result.logits[known], result.y[known]
@@ -162,7 +163,9 @@ def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> A
 
 
 def _of_series(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
-    data, _, chosen, logits = forecast.answered(model, data, "test", split, device=how["device"])
+    data, _, chosen, logits = forecast.predict_part(
+        model, data, "test", split, device=how["device"]
+    )
     task, y = task_of(model.about, FORECASTING), data.y[chosen]
     return Answered(seed, task, [], data.unit, logits, y, score_of(task, logits, y))
 
@@ -203,7 +206,7 @@ def _embedded(
     """Return the principal components of what the head reads of the test part."""
     from sklearn.decomposition import PCA
 
-    rows, chosen, context = asked(model, data, split, "test", run.recipe["dataset"])
+    rows, chosen, context = rows_of_part(model, data, split, "test", run.recipe["dataset"])
     chosen = chosen[labelled(rows.y[chosen])]
     values = embed(model, rows, context=context, **how).values[chosen.numpy()]
     if min(values.shape) < 2:

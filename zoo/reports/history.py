@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from zoo.config.metadata import named
+from zoo.config.metadata import without_paths
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
 from zoo.runs.run_folder import (
@@ -19,7 +19,7 @@ from zoo.runs.run_folder import (
     need_run,
     read_environment,
     read_recipe,
-    read_result,
+    read_scores,
     read_summary,
 )
 from zoo.system.files import held
@@ -87,7 +87,7 @@ class History(NamedTuple):
 
     def public_recipe(self) -> dict[str, Any]:
         """Return the recipe with names in the place of paths: a page is passed on."""
-        return named(self.recipe)
+        return without_paths(self.recipe)
 
 
 def read_history(folder: Path) -> History:
@@ -103,8 +103,8 @@ def read_history(folder: Path) -> History:
     summary = read_summary(folder) if os.path.lexists(folder / "summary.json") else None
     by_seed = {result["seed"]: result for result in (summary or {"seeds": []})["seeds"]}
     for seed in recipe["seeds"]:
-        if (result := read_result(folder, seed)) is not None:
-            by_seed[seed] = result.scores.model_dump()
+        if (scores := read_scores(folder, seed)) is not None:
+            by_seed[seed] = scores
     results = [by_seed[seed] for seed in recipe["seeds"] if seed in by_seed]
     metrics, remarks = read_metrics(folder / METRICS)
     interrupted = any(result["interrupted"] for result in results)
@@ -124,7 +124,7 @@ def read_history(folder: Path) -> History:
         results=results,
         curves=curves,
         metric=summary["metric"] if summary else about and about.metric,
-        data=word(named(recipe)["dataset"]),
+        data=word(without_paths(recipe)["dataset"]),
         task=about and about.task,
         state="finished" if done else TRAINING if going else ended,
         summary=summary,

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from zoo.config.scores import LEVEL
 from zoo.inference.predict import per_class
 from zoo.reports.answers import Answered, score_of
 from zoo.tasks.labels import ACCURACY, REGRESSION
@@ -22,6 +21,9 @@ QUANTILES = 5
 
 SHARES = ("0", "0–¼", "¼–½", "½–¾", "¾–1", "1")
 """Bins of the homophily of a node: both ends have their own, the others hold their upper end."""
+
+LEVEL = 0.95
+"""How often the interval of a share holds it."""
 
 ERROR = "mean absolute error"
 """Which stands for R² where some nodes are scored: that depends on how far these lie apart."""

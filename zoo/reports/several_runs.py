@@ -6,9 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from zoo.config.question import other_question
-from zoo.config.recipe import SAID, word
-from zoo.config.scores import beside, gain, lower_is_better, signed, spread
+from zoo.config.recipe import UNTRAINED_KEYS, word
+from zoo.config.scores import beside, differing_target, gain, lower_is_better, signed, spread
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Answers
 from zoo.reports.figures import curves
@@ -133,7 +132,7 @@ def _of_one_question(runs: Sequence[History]) -> bool:
     """Return whether all runs predict the same, of the same files as far as these are known."""
     first, files = runs[0], _files(runs[0])
     return not any(
-        other_question(first.recipe["dataset"], run.recipe["dataset"])
+        differing_target(first.recipe["dataset"], run.recipe["dataset"])
         or any(files.get(name, sha256) != sha256 for name, sha256 in _files(run).items())
         for run in runs
     )
@@ -161,7 +160,7 @@ _WORDS = {"None": "none", "True": "true", "False": "false"}
 def _flat(data: Mapping[str, Any], before: str = ""):
     """Yield the values of nested options, as text, with their dotted keys."""
     for key, value in data.items():
-        if not before and key in SAID:
+        if not before and key in UNTRAINED_KEYS:
             continue
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{before}{key}.")

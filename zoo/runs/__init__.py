@@ -1,1 +1,1 @@
-"""A recipe to a folder of results: resolve, run, resume, compare, estimate, launch."""
+"""A recipe to a folder of results: resolve, run, resume, compare, estimate, tune."""

@@ -1,25 +1,289 @@
-"""Train what is compared, or read its finished runs; pair the scores, and say what to know.
+"""Recipes and finished runs of one data set, side by side, and the baselines beside them.
 
-Each is trained by a process of its own: the peak of memory is then its own too, and what ends one
-run leaves the others alone. A finished run is read, not repeated, and one that was ended goes on.
+A comparison is fair where all have the same budget: added baselines train as long as the first
+recipe. Each is trained by a process of its own: the peak of memory is then its own too, and what
+ends one run leaves the others alone. A finished run is read, not repeated, and one that was ended
+goes on. What the recipe of a named run imports is not run.
 """
 
+import dataclasses
+import functools
 import json
 import os
 import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from zoo.config.scores import beside, gain
+from zoo.config.metadata import stem_of
+from zoo.config.options import Spec, options_of
+from zoo.config.recipe import Recipe, recipe_text, word
+from zoo.config.scores import beside, differing_target, gain
+from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
-from zoo.runs.candidates import BUDGET, WAYS, Candidate
-from zoo.runs.launch import NotFinished, begun, finished, resume_apart, train_apart
-from zoo.runs.resolve import Plan
+from zoo.registry import MODELS, Model
+from zoo.runs.earlier_runs import (
+    NotFinished,
+    find_finished,
+    find_unfinished,
+    is_of_this_code,
+    resume_apart,
+    train_apart,
+)
+from zoo.runs.prepare import files_of_data
+from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
+from zoo.runs.run_folder import read_environment, read_json, read_recipe, read_summary
+from zoo.weights.create import list_models
+
+BASELINES = ("gcn", "mlp")
+"""The models that stand in every comparison of models for graphs."""
+
+BUDGET = ("epochs", "patience", "batching")
+"""Options of the training that say how many steps a model may take."""
+
+WAYS = ("evaluate_every", "evaluate_from", "evaluate", "inductive")
+"""Options of the training that say which epoch is chosen, and what a model may see before."""
+
+SHARED = (*BUDGET, *WAYS, "precision")
+"""What an added baseline takes over from the training of the first recipe: all but its tuning."""
 
 Row = dict[str, Any]
 """The summary of a run and what `compare` says of it."""
+
+
+class Candidate(NamedTuple):
+    """A plan to compare.
+
+    Attributes:
+        plan: what is trained.
+        summary: of its run, where that was named.
+        tuned: whether its options are chosen for the data; those of a baseline may be the defaults.
+        added: whether it is a baseline that nobody named.
+        changes: the overrides of a baseline of default options.
+        unreached: the overrides of others, which a run that was named had not.
+        same_code: whether the run that was named is by this code of the zoo's models.
+    """
+
+    plan: Plan
+    summary: dict[str, Any] | None = None
+    tuned: bool = True
+    added: bool = False
+    changes: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+    same_code: bool = True
+
+
+def candidates(
+    sources: Sequence[str],
+    overrides: Sequence[str] = (),
+    dataset: str | None = None,
+    attentions: Sequence[str] = (),
+    tuned: bool = False,
+    baselines: bool = True,
+) -> list[Candidate]:
+    """Return what is compared: recipes, finished runs, and the baselines among or after them.
+
+    A baseline that is added has its default options and the budget, seeds and splits of the first.
+
+    Args:
+        sources: names or files of recipes, or folders of finished runs.
+        overrides: `KEY=VALUE` changes of every recipe that is not a finished run, and of the added
+            baselines; those of an option of the model reach a baseline that has this option.
+        dataset: also every recipe called MODEL-DATASET; where there is none, every model with its
+            default options.
+        attentions: each recipe whose model attends is compared with each of these: a word, or
+            `{name: rba, size: 512}`. Without any, recipes stay as they are.
+        tuned: add baselines as their shipped recipes are, with their own features and budget.
+        baselines: add those of `BASELINES` that are missing.
+
+    Raises:
+        ZooError: nothing to compare, a recipe or run that cannot be read, several data sets, or
+            finished runs alone that are to be changed.
+    """
+    entries = [_read(source, overrides) for source in sources]
+    names = list(sources)
+    if dataset is not None:
+        known = [entry.plan.recipe.name for entry in entries]
+        others = _all_of(dataset, overrides)
+        entries += [entry for entry in others if entry.plan.recipe.name not in known]
+        names += [entry.plan.recipe.name for entry in entries[len(sources) :]]
+    if not entries:
+        raise ZooError(
+            "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
+            "runs, or `--dataset cora` for every model with a recipe for it."
+        )
+    _check_one_dataset(names, entries)
+    _check_changes(entries, overrides, attentions)
+    entries = _with_splits(entries)
+    first = entries[0].plan
+    # A recipe without edges says nothing of those that a baseline is to learn from.
+    wired = next((e.plan for e in entries if e.plan.graph["name"] != "none"), first)
+    first = dataclasses.replace(first, graph=wired.graph)
+    present = {entry.plan.model["name"] for entry in entries}
+    tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
+    fit = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
+    missing = [model for model in fit if baselines and model not in present]
+    attentions = [*dict.fromkeys(attentions)]
+    entries = [varied for entry in entries for varied in _with_attentions(entry, attentions)]
+    for model in missing:
+        entries.append(_baseline(model, first, overrides, tuned)._replace(added=True))
+    _check_same_files(entries)
+    return entries
+
+
+def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Candidate:
+    """Return the candidate of a recipe that may be trained, under another name if one is given."""
+    renamed = recipe if name is None else recipe.model_copy(update={"name": name})
+    return Candidate(resolve(renamed, trust=True), **options)
+
+
+def _read(source: str, overrides: Sequence[str]) -> Candidate:
+    folder = Path(source)
+    if not os.path.isfile(folder / "summary.json"):
+        return candidate(load_recipe(source, overrides, trust=True))
+    recipe = load_recipe(read_recipe(folder)[0])
+    summary = {**read_summary(folder), "folder": str(folder)}  # it may have been moved
+    same = is_of_this_code(read_environment(folder))
+    return Candidate(resolve(recipe), summary, unreached=tuple(overrides), same_code=same)
+
+
+def _check_changes(
+    entries: Sequence[Candidate], overrides: Sequence[str], attentions: Sequence[str]
+) -> None:
+    """Refuse changes where there are finished runs alone, which stay as they are."""
+    recipes = [entry for entry in entries if entry.summary is None]
+    if overrides and not recipes:
+        raise ZooError(
+            f"finished runs are as they are; leave {overrides[0]} out, or name a recipe."
+        )
+    if attentions and not any("attention" in entry.plan.model for entry in recipes):
+        why = "none of these models has an attention to choose"
+        why = why if recipes else "finished runs keep their attention"
+        raise ZooError(f"{why}; leave --attention out, or name a recipe of one that has.")
+
+
+def _check_one_dataset(names: Sequence[str], entries: Sequence[Candidate]) -> None:
+    """Refuse several data sets; recipes and runs are named as they were written."""
+    first = entries[0].plan.dataset
+    for name, entry in zip(names, entries, strict=True):
+        if key := differing_target(first, entry.plan.dataset):
+            raise ZooError(
+                f"{names[0]} has {first[key]} for `dataset.{key}` and {name} has "
+                f"{entry.plan.dataset[key]}; compare recipes and runs of one data set."
+            )
+
+
+def _check_same_files(entries: Sequence[Candidate]) -> None:
+    """Refuse one's own data that have changed between one run and another, or since a run."""
+    known: dict[str, tuple[str, str]] = {}
+    for entry in entries:
+        name, recorded = entry.plan.recipe.name, None
+        if entry.summary is not None:
+            name = entry.summary["folder"]
+            recorded = read_environment(Path(name))
+        for path, sha256 in files_of_data(entry.plan, recorded and recorded.files).items():
+            other, first = known.setdefault(path, (name, sha256))
+            if sha256 != first:
+                raise ZooError(
+                    f"{path} of {other} is not that of {name}: it has changed in between, and "
+                    "their scores are of different data. Put the former file back, or train anew "
+                    "what is of it."
+                )
+
+
+def _all_of(dataset: str, overrides: Sequence[str]) -> list[Candidate]:
+    names = [f"{model}-{dataset}" for model in list_models()]
+    shipped = [name for name in names if name in recipe_names()]
+    if shipped:
+        return [candidate(load_recipe(name, overrides)) for name in shipped]
+    return [
+        _untuned(model, {"dataset": dataset}, UNTUNED, overrides)
+        for model in list_models(task="node-classification")
+    ]
+
+
+def _with_splits(entries: Sequence[Candidate]) -> list[Candidate]:
+    """Name the split of every plan; what has to be read for that is read once."""
+    known: dict[str, Spec] = {}
+    named = []
+    for entry in entries:
+        dataset = json.dumps(entry.plan.dataset)
+        split = entry.plan.split or known.get(dataset) or with_split(entry.plan).split
+        if entry.plan.split is None:
+            known[dataset] = split
+        named.append(entry._replace(plan=dataclasses.replace(entry.plan, split=split)))
+    return named
+
+
+def _with_attentions(entry: Candidate, attentions: Sequence[str]) -> list[Candidate]:
+    """Return an entry once with each attention, as it is where it has no choice or has been run."""
+    plan = entry.plan
+    if entry.summary is not None or "attention" not in plan.model or not attentions:
+        return [entry]
+    changes = ([f"model.attention={attention}"] for attention in attentions)
+    recipes = [load_recipe(plan.plain(), change, trust=True) for change in changes]
+    of = functools.partial(candidate, tuned=entry.tuned)
+    return [of(r, name=f"{plan.recipe.name}-{_label(r.model['attention'])}") for r in recipes]
+
+
+def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) -> Candidate:
+    """Return a baseline on the data, the seeds and the splits of the first plan."""
+    name = f"{model}-{stem_of(first.dataset['name'])}"
+    data = first.plain()
+    changes = [change for change in overrides if _reaches(model, change)]
+    shared = {"dataset": data["dataset"], "seeds": data["seeds"]}
+    if tuned and name in recipe_names():
+        own = resolve(load_recipe(name, changes)).plain()
+        if "features" in own["dataset"] and not any(map(_changes_features, overrides)):
+            features = own["dataset"]["features"]
+            shared["dataset"] = {**shared["dataset"], "features": features}
+        return candidate(load_recipe({**own, **shared}), name=name)
+    shared |= {key: data[key] for key in ("graph",) if key in data}
+    shared |= {"imports": first.imports} if first.code else {}
+    train = {key: first.train[key] for key in SHARED if key in first.train}
+    try:
+        return _untuned(model, shared, {**UNTUNED, **train}, changes)
+    except ZooError:
+        if first.code is not None:
+            raise
+        raise ZooError(
+            f"{first.recipe.path} imports code, {', '.join(first.imports)}, which is not run "
+            f"to read a run, and {model} is to be trained on the same data. Name a recipe of "
+            "your own that imports it before the run."
+        ) from None
+
+
+def _changes_features(override: str) -> bool:
+    key, _, value = override.partition("=")
+    return key.strip().startswith("dataset.features") or (
+        key.strip() == "dataset" and "features" in value
+    )
+
+
+def _reaches(model: str, override: str) -> bool:
+    """Return whether an override is one of a baseline: the data and the seeds are the first's."""
+    key = override.partition("=")[0].strip()
+    if key.startswith("model."):
+        return key.split(".")[1].strip() in options_of(MODELS[model])
+    return key.split(".")[0].strip() in ("train", "encoding", "graph")
+
+
+def _untuned(
+    model: str, data: dict[str, Any], train: dict[str, Any], overrides: Sequence[str]
+) -> Candidate:
+    """Return a model with its default options, under a name that no shipped recipe has."""
+    recipe = load_recipe({**data, "model": model, "train": train}, overrides, trust=True)
+    name = f"{model}-{stem_of(word(recipe.dataset))}"
+    name = f"{name}-default" if name in recipe_names() else name
+    return candidate(recipe, name=name, tuned=False, changes=tuple(overrides))
+
+
+def _label(spec: Spec) -> str:
+    """Return `rba-512` for `{name: rba, size: 512}`: what a name can hold."""
+    if isinstance(spec, str):
+        return spec
+    return "-".join(_label(x) if isinstance(x, dict) else str(x) for x in spec.values())
 
 
 def compare(
@@ -57,71 +321,69 @@ def compare(
     rows: list[Row] = []
     missing: list[str] = []
     for number, entry in enumerate(entries, start=1):
-        known = entry.summary or (None if again else finished(entry.plan, runs))
+        known = entry.summary or (None if again else find_finished(entry.plan, runs))
         if known is None:
             tell(f"{number} of {len(entries)}: {entry.plan.recipe.name}")
         try:
             summary = known or _trained(entry.plan, device, runs, again, quiet)
         except NotFinished as error:
             if entry.added:
-                missing.append(f"{error} The others are compared without it. {_instead(entry)}")
+                missing.append(
+                    f"{error} The others are compared without it. Name a recipe or a run of "
+                    f"{entry.plan.model['name']} in its place."
+                )
                 continue
-            kept = None if again or all(each["named"] for each in rows) else runs
-            raise ZooError(f"{error} {_advice(entries, kept)}") from None
-        if os.path.realpath(summary["folder"]) in {
-            os.path.realpath(each["folder"]) for each in rows
-        }:
+            several = sum(not other.added for other in entries) > 1
+            advice = "Change it, or leave it out." if several else "Change it."
+            if not again and not all(row["named"] for row in rows):
+                advice += f" What was finished before is in {runs} and will be read, not repeated."
+            raise ZooError(f"{error} {advice}") from None
+        folders = [os.path.realpath(row["folder"]) for row in rows]
+        if os.path.realpath(summary["folder"]) in folders:
             tell(f"{summary['recipe']} is named twice and compared once.")
             continue
         rows.append({**_row(entry, summary), "read": known is not None})
-    for each in missing:
-        tell(each)
-    if len(metrics := sorted({each["metric"] for each in rows})) > 1:
+    for sentence in missing:
+        tell(sentence)
+    return _side_by_side(rows)
+
+
+def _side_by_side(rows: list[Row]) -> list[Row]:
+    """Return rows, the best first, with how each lies beside the first and the best."""
+    if len(metrics := sorted({row["metric"] for row in rows})) > 1:
         raise ZooError(f"these are measured by {' and by '.join(metrics)}; compare those of one.")
-    names = [each["recipe"] for each in rows]
-    for each in rows:  # several runs of a recipe are called by their folders
-        if names.count(each["recipe"]) > 1:
-            each["recipe"] = Path(each["folder"]).name
+    names = [row["recipe"] for row in rows]
+    for row in rows:  # several runs of a recipe are called by their folders
+        if names.count(row["recipe"]) > 1:
+            row["recipe"] = Path(row["folder"]).name
     first = rows[0]
-    rows.sort(key=lambda each: round(-gain(each["metric"], each["test"]["mean"]), 12))
+    rows.sort(key=lambda row: round(-gain(row["metric"], row["test"]["mean"]), 12))
     return [
         {
-            **each,
-            "same_budget": each["budget"] == first["budget"],
-            "same_ways": each["ways"] == first["ways"],
-            **beside(each, rows[0]),
+            **row,
+            "same_budget": row["budget"] == first["budget"],
+            "same_ways": row["ways"] == first["ways"],
+            **beside(row, rows[0]),
         }
-        for each in rows
+        for row in rows
     ]
 
 
 def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> dict[str, Any]:
     """Return the summary of a plan's training, which goes on where one of it was ended."""
-    folder = None if again else begun(plan, runs)
+    folder = None if again else find_unfinished(plan, runs)
     if folder is None:
         return train_apart(plan, device, runs, quiet=quiet)
     return {**resume_apart(folder, device, quiet=quiet), "recipe": plan.recipe.name}
 
 
-def _instead(entry: Candidate) -> str:
-    """Say what to name in the place of a baseline that was added and did not finish."""
-    return f"Name a recipe or a run of {entry.plan.model['name']} in its place."
-
-
-def _advice(entries: Sequence[Candidate], runs: Path | None) -> str:
-    """Say what can be done where one did not finish, and what is kept in `runs`, if any."""
-    several = sum(not each.added for each in entries) > 1
-    advice = "Change it, or leave it out." if several else "Change it."
-    kept = f" What was finished before is in {runs} and will be read, not repeated." if runs else ""
-    return advice + kept
-
-
-def _row(entry: Candidate, summary: dict[str, Any]) -> dict[str, Any]:
+def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
     """Return a summary with what the entry says of it, and the epochs that its seeds have run."""
-    train = entry.plan.train
+    train, seeds = entry.plan.train, summary["seeds"]
     budget = {key: train.get(key) for key in BUDGET}
     if (budget["patience"] or 0) >= budget["epochs"]:  # which never ends anything
         budget["patience"] = None
+    start = Path(summary["folder"]) / "start_from.json"
     return {
         **summary,
         "tuned": entry.tuned,
@@ -130,24 +392,18 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> dict[str, Any]:
         "unreached": list(entry.unreached),
         "same_code": entry.same_code,
         "starts_from": entry.plan.start_from and entry.plan.start_from["weights"],
-        "seen": _seen(Path(summary["folder"])),
+        "seen": read_json(start).get("seen") or 0 if start.exists() else 0,
         "budget": budget,
         "ways": {key: train.get(key) for key in WAYS},
-        "epochs": statistics.fmean(each["epochs"] for each in summary["seeds"]),
-        "best_epoch": statistics.fmean(each["epoch"] for each in summary["seeds"]),
+        "epochs": statistics.fmean(seed["epochs"] for seed in seeds),
+        "best_epoch": statistics.fmean(seed["epoch"] for seed in seeds),
     }
 
 
-def _seen(folder: Path) -> int:
-    """Return how many of the nodes of validation and test a run's first weights were trained on."""
-    path = folder / "start_from.json"
-    return json.loads(path.read_bytes()).get("seen") or 0 if path.exists() else 0
-
-
-def differences(found: list[Row]) -> Iterator[str]:
+def differences(rows: list[Row]) -> Iterator[str]:
     """Say what the differences are of, and what their intervals are over."""
-    pairs = [each["difference"] for each in found if each["difference"]]
-    if not (pair := min(pairs, key=lambda each: each["low"] is None, default=None)):
+    pairs = [row["difference"] for row in rows if row["difference"]]
+    if not (pair := min(pairs, key=lambda pair: pair["low"] is None, default=None)):
         return
     of = (
         f"Difference: test score minus that of {pair['from']}, the best, of the same seed and split"
@@ -179,81 +435,69 @@ def is_marked(row: Row) -> bool:
     return not (row["same_budget"] and row["same_ways"])
 
 
-def marks(found: list[Row]) -> Iterator[str]:
+def marks(rows: list[Row]) -> Iterator[str]:
     """Say which rows are marked, what differs, and what makes it the same."""
-    yield from _marks(found, "budget", "Another budget")
-    yield from _marks(found, "ways", "Trained or evaluated otherwise")
+    for what, why in {
+        "budget": "Another budget",
+        "ways": "Trained or evaluated otherwise",
+    }.items():
+        marked = [row for row in rows if not row[f"same_{what}"]]
+        if not marked:
+            continue
+        common = next(row[what] for row in rows if row[f"same_{what}"])
+        own = [{k: v for k, v in row[what].items() if v != common[k]} for row in marked]
+        shared = {key: common[key] for key in common if any(key in values for values in own)}
+        options = "; ".join(
+            f"{row['recipe']} has {', '.join(_as_written(values))}"
+            for row, values in zip(marked, own, strict=True)
+        )
+        changes = [
+            shlex.quote("train." + text.replace(": ", "=", 1)) for text in _as_written(shared)
+        ]
+        folders = "; runs named by their folders keep theirs" * any(row["named"] for row in marked)
+        yield (
+            f"* {why}: {options}; the others have {', '.join(_as_written(shared))}. The same for "
+            f"all: {' '.join(changes)}{folders}."
+        )
 
 
-def _marks(found: list[Row], what: str, why: str) -> Iterator[str]:
-    other = [each for each in found if not each[f"same_{what}"]]
-    if not other:
-        return
-    common = next(each[what] for each in found if each[f"same_{what}"])
-    apart = [{key: own for key, own in each[what].items() if own != common[key]} for each in other]
-    names = [
-        f"{each['recipe']} has {', '.join(_options(own))}"
-        for each, own in zip(other, apart, strict=True)
-    ]
-    shared = {key: common[key] for key in common if any(key in own for own in apart)}
-    changes = (shlex.quote("train." + each.replace(": ", "=", 1)) for each in _options(shared))
-    kept = any(each["named"] for each in other)
-    yield (
-        f"* {why}: {'; '.join(names)}; the others have {', '.join(_options(shared))}. The "
-        f"same for all: {' '.join(changes)}"
-        f"{'; runs named by their folders keep theirs' if kept else ''}."
-    )
+def _as_written(options: dict[str, Any]) -> list[str]:
+    """Return each option as it stands in a recipe, on one line."""
+    texts = [" ".join(recipe_text({key: value}).split()) for key, value in options.items()]
+    return [text[1:-1] if text.startswith("{") else text for text in texts]
 
 
-def _options(given: dict[str, Any]) -> Iterator[str]:
-    """Give each option as it stands in a recipe, on one line."""
-    from zoo.config.yaml_lines import recipe_text
-
-    for key, value in given.items():
-        text = " ".join(recipe_text({key: value}).split())
-        yield text[1:-1] if text.startswith("{") else text
-
-
-def others(found: list[Row]) -> Iterator[str]:
+def others(rows: list[Row]) -> Iterator[str]:
     """Say what else to know of the rows, with their names."""
-    best, rest = found[0]["recipe"], found[1:]
+    best = rows[0]["recipe"]
     without = "and so without a difference"
-    unpaired = [each for each in rest if each["difference"] is None]
+    unpaired = [row for row in rows[1:] if row["difference"] is None]
     remarks = {
-        "Read from finished runs": [
-            each for each in found if each["read"] and not each["interrupted"]
-        ],
-        "Trained by other code of the zoo": [each for each in found if not each["same_code"]],
-        **_changed(found),
+        "Read from finished runs": [r for r in rows if r["read"] and not r["interrupted"]],
+        "Trained by other code of the zoo": [r for r in rows if not r["same_code"]],
+    }
+    for row in rows:
+        if row["unreached"]:
+            remark = f"Finished before, and not reached by {' '.join(row['unreached'])}"
+            remarks.setdefault(remark, []).append(row)
+        if not row["tuned"]:
+            but = f" but for {' '.join(row['changes'])}" if row["changes"] else ""
+            hint = " (--tuned takes shipped recipes)" if row["recipe"].endswith("-default") else ""
+            remark = f"Default options{but}, not tuned for this data set{hint}"
+            remarks.setdefault(remark, []).append(row)
+    remarks |= {
         f"On other splits than {best}, or fewer, {without}": [
-            each for each in unpaired if not each["same_splits"]
+            row for row in unpaired if not row["same_splits"]
         ],
-        f"Of other seeds than {best}, {without}": [
-            each for each in unpaired if each["same_splits"]
-        ],
+        f"Of other seeds than {best}, {without}": [row for row in unpaired if row["same_splits"]],
         "Began with trained weights, whose training is no part of the budget": [
-            each for each in found if each["starts_from"]
+            row for row in rows if row["starts_from"]
         ],
         "Trained before on nodes of validation or test, so that scores may be too good": [
-            each for each in found if each["seen"]
+            row for row in rows if row["seen"]
         ],
-        "Interrupted, not all seeds to their end": [each for each in found if each["interrupted"]],
+        "Interrupted, not all seeds to their end": [row for row in rows if row["interrupted"]],
     }
-    for remark, rows in remarks.items():
-        if rows:
-            yield f"{remark}: {', '.join(each['recipe'] for each in rows)}."
-
-
-def _changed(found: list[Row]) -> dict[str, list[Row]]:
-    """Return the remarks on what changes have reached, and what has its default options."""
-    remarks: dict[str, list[Row]] = {}
-    for each in found:
-        if each["unreached"]:
-            said = f"Finished before, and not reached by {' '.join(each['unreached'])}"
-            remarks.setdefault(said, []).append(each)
-        if not each["tuned"]:
-            but = f" but for {' '.join(each['changes'])}" if each["changes"] else ""
-            hint = " (--tuned takes shipped recipes)" if each["recipe"].endswith("-default") else ""
-            said = f"Default options{but}, not tuned for this data set{hint}"
-            remarks.setdefault(said, []).append(each)
-    return remarks
+    for remark, named in remarks.items():
+        if named:
+            yield f"{remark}: {', '.join(row['recipe'] for row in named)}."

@@ -10,11 +10,10 @@ import importlib
 import importlib.util
 import logging
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from zoo.errors import ZooError
+from zoo.errors import ZooError, blame, cause
 from zoo.runs.run_folder import read_environment
 
 
@@ -27,32 +26,22 @@ def import_sources(sources: Sequence[str], folder: Path) -> dict[str, str]:
     Raises:
         ZooError: a file or module is missing, or fails while it is imported.
     """
-    ran = {}
+    digests = {}
     for source in sources:
         try:
             if source.endswith(".py"):
                 path = (folder / source).resolve()
-                ran[str(path)] = _import_file(path)
+                digests[str(path)] = _import_file(path)
             else:
-                ran.update(_import_module(source))
+                digests.update(_import_module(source))
         except ZooError:
             raise
         except (Exception, SystemExit) as error:  # a user's file may raise anything
-            raise ZooError(f"imports: {_failure(source, error)}") from error
-    return ran
-
-
-def _failure(source: str, error: BaseException) -> str:
-    """Return why a source cannot be imported, with the line of a file that it is in."""
-    said = f"{type(error).__name__}: {error}".removesuffix(".")
-    missing = getattr(error, "name", None)
-    if not source.endswith(".py") and missing and f"{source}.".startswith(f"{missing}."):
-        return f"{source!r} cannot be imported: {said}. Write a Python file, or what is installed."
-    places = traceback.extract_tb(error.__traceback__)
-    own = [each for each in places if Path(each.filename).name == Path(source).name]
-    place = (own or places)[-1]
-    at = "" if isinstance(error, SyntaxError) else f" in line {place.lineno} of {place.filename}"
-    return f"{source!r} cannot be imported: {said}{at}. Correct it, and call the command again."
+            why = blame(error) or (
+                f"{cause(error)}; correct it, or name a Python file or what is installed."
+            )
+            raise ZooError(f"imports: {source!r} cannot be imported: {why}") from error
+    return digests
 
 
 def absolute(source: str, folder: Path) -> str:
@@ -60,22 +49,22 @@ def absolute(source: str, folder: Path) -> str:
     return str((folder / source).resolve()) if source.endswith(".py") else source
 
 
-def warn_of_changed_code(ran: Mapping[str, str], weights: Path | None) -> None:
+def warn_of_changed_code(imported: Mapping[str, str], weights: Path | None) -> None:
     """Warn where code was imported that has changed since a run trained weights with it.
 
     Args:
-        ran: what `import_sources` returned.
+        imported: what `import_sources` returned.
         weights: the folder of a seed of the run, or of weights that are of none.
     """
     files: Mapping[str, str] = {}
-    if ran and weights is not None:
-        with contextlib.suppress(ZooError):  # it is of no run, or damaged
-            begun = read_environment(weights.parent)
-            files = (begun and begun.imports) or {}
-    then = {(Path(path).name, digest) for path, digest in files.items()}
-    names = {name for name, _ in then}
-    for path, digest in ran.items():
-        if (name := Path(path).name) in names and (name, digest) not in then:
+    if imported and weights is not None:
+        with contextlib.suppress(ZooError):
+            recorded = read_environment(weights.parent)
+            files = (recorded and recorded.imports) or {}
+    before = {(Path(path).name, digest) for path, digest in files.items()}
+    names = {name for name, _ in before}
+    for path, digest in imported.items():
+        if (name := Path(path).name) in names and (name, digest) not in before:
             logging.getLogger(__name__).warning(
                 f"{path} has changed since {weights} was trained with it: what it computes may not "
                 "be what was trained."
@@ -85,14 +74,13 @@ def warn_of_changed_code(ran: Mapping[str, str], weights: Path | None) -> None:
 def _import_file(path: Path) -> str:
     if not path.is_file():
         raise ZooError(f"imports: there is no file {path}. Name a Python file beside the recipe.")
-    content = path.read_bytes()  # once: what is looked at is what runs
-    digest = _digest(content)
+    content = path.read_bytes()  # once: what is hashed is what runs
+    digest = hashlib.sha256(content).hexdigest()
     # A file is run once, and again only when it has changed; two files of one name do not meet.
     name = f"zoo_import {path} {digest}"
     if name in sys.modules:
         return digest
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
     sys.modules[name] = module
     try:
         exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
@@ -108,14 +96,11 @@ def _import_module(name: str) -> dict[str, str]:
     That of `a.b` is all of `a`, which runs before it.
     """
     spec = importlib.util.find_spec(name.partition(".")[0])
-    found = {}
-    for each in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
-        path = Path(each or "built-in")
+    digests = {}
+    for place in (spec and (spec.submodule_search_locations or [spec.origin])) or ():
+        path = Path(place or "built-in")
         files = sorted(path.rglob("*.py")) or [path] * path.is_file()
-        found[str(path)] = _digest(b"".join(each.read_bytes() for each in files))
+        content = b"".join(file.read_bytes() for file in files)
+        digests[str(path)] = hashlib.sha256(content).hexdigest()
     importlib.import_module(name)
-    return found
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return digests

@@ -24,13 +24,15 @@ from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
     check_parts,
+    log_kept_nodes,
     split_files,
     split_of,
     warn_of_small_classes,
 )
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
-from zoo.inference.training_data import relations_in_order, split_from_start, tell_of_kept
+from zoo.inference.matching import match_relations
+from zoo.inference.training_data import split_from_start
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
@@ -89,7 +91,7 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = _as_the_weights_read(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    data = _in_terms_of_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     check_batching(plan, data)
     _warn(plan, data)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
@@ -102,7 +104,7 @@ def prepare(plan: Plan) -> Prepared:
         for split in splits:
             class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
         warn_of_small_classes(data, plan.split)
-        tell_of_kept(plan.split, data)
+        log_kept_nodes(plan.split, data)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
@@ -136,8 +138,8 @@ def _warn(plan: Plan, data: Dataset) -> None:
         warn(f"all labels of {data.name} are of one class, so that every model is right.")
     if plan.start_from is not None and getattr(data, "moments", None) is not None:
         weights = plan.start_from["weights"]
-        theirs = read_config(locate(weights).folder / CONFIG)["about"].moments
-        if theirs is not None and theirs != data.moments.tolist():
+        moments = read_config(locate(weights).folder / CONFIG)["about"].moments
+        if moments is not None and moments != data.moments.tolist():
             warn(
                 f"`features: standard` is by the means and deviations of {data.name}, not those "
                 f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
@@ -147,24 +149,24 @@ def _warn(plan: Plan, data: Dataset) -> None:
 def _warn_of_scales(plan: Plan, data: Dataset) -> None:
     """Say which numbers of a table are standardised unasked, or that a matrix ought to be."""
     warn, spec = logging.getLogger(__name__).warning, plan.recipe.dataset
-    named = spec if isinstance(spec, dict) else {}
+    options = spec if isinstance(spec, dict) else {}
     columns = getattr(data, "columns", None)
     scaled = scaled_numbers(data.learnt) if columns else []
-    if scaled and "numbers" not in named:
+    if scaled and "numbers" not in options:
         warn(
             f"numbers of {data.name} are standardised by the training nodes "
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     x = getattr(data, "x", None)
-    plain = columns is None and data.transform == "raw" and own_files(plan.dataset)
-    if plain and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
+    raw = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    if raw and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
         warn(
             f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
             "they are; `dataset.features=standard` standardises them."
         )
 
 
-def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
+def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
     """Return data in the tokens, columns, kinds of edges of the weights to begin with, if any.
 
     What weights have learnt of columns is kept where the data have these columns, else forgotten.
@@ -172,14 +174,14 @@ def _as_the_weights_read(plan: Plan, data: Dataset) -> Dataset:
     if plan.start_from is None:
         return data
     folder = locate(plan.start_from["weights"]).folder
-    data = relations_in_order(data, read_config(folder / CONFIG)["about"].relation_names)
+    data = match_relations(data, read_config(folder / CONFIG)["about"].relation_names)
     if data.tokenizer is data.columns is None:
         return data
     stored = read_folder(folder, unverified=plan.start_from["unverified"])
     if data.tokenizer is None:
         learnt = stored.about.columns
         if learnt is None and data.feature_names == tuple(stored.about.feature_names or ()):
-            learnt = unscaled(data.columns.learnt())
+            learnt = unscaled(data.columns.fit())
         with contextlib.suppress(ZooError):
             if learnt is not None:
                 return dataclasses.replace(data.with_columns(learnt), columns=None)
@@ -197,7 +199,7 @@ def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
     if task.name not in MODELS[name].tasks:
-        others = [each for each, model in MODELS.items() if task.name in model.tasks]
+        others = [other for other, model in MODELS.items() if task.name in model.tasks]
         raise ZooError(
             f"{name} is no model of the task {task.name}, which {plan.dataset['name']} is for; "
             f"choose from {', '.join(sorted(others))}."
@@ -222,12 +224,12 @@ def task_of(plan: Plan, data: Dataset) -> Task:
 
 def check_batching(plan: Plan, data: Dataset) -> None:
     """Refuse a mini-batch strategy that is not one for this kind of data."""
-    asked = word(plan.train["batching"])
-    if asked in BUILT_IN and asked not in data.batching:
+    batching = word(plan.train["batching"])
+    if batching in BUILT_IN and batching not in data.batching:
         first, *others = data.batching
         more = f", or one of {', '.join(others)}" if others else ""
         raise ZooError(
-            f"{data.name} is not trained by `batching: {asked}`; write `train.batching={first}`"
+            f"{data.name} is not trained by `batching: {batching}`; write `train.batching={first}`"
             f"{more}."
         )
     if plan.train["evaluate"] == "layerwise" and "full" not in data.batching:
@@ -254,70 +256,74 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
         **(data.told if data.unit == "snapshots" else {}),
         encoding=plan.encoding,
         recipe=plan.plain(),
-        files=_files(plan) or None,
+        files={
+            **{path_name(path): sha256 for path, sha256 in plan.code.items()},
+            **files_read(plan),
+        }
+        or None,
         versions={name: installed_version(name) for name in PACKAGES},
     )
 
 
 def _of_features(data: Dataset) -> dict[str, Any]:
     """Return what weights will have to say of the features that they read, encodings apart."""
-    own = getattr(data, "own", None) or data.inputs
+    count = getattr(data, "own", None) or data.inputs
     moments = getattr(data, "moments", None)
     return {
-        "features": own,
-        "feature_names": list(data.feature_names[:own]) if data.feature_names else None,
+        "features": count,
+        "feature_names": list(data.feature_names[:count]) if data.feature_names else None,
         "columns": list(data.learnt) if data.learnt else None,
         "moments": None if moments is None else moments.tolist(),
     }
 
 
 def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
-    """Return what features, and kinds, of edges are called that the model of a plan reads."""
+    """Return the names of features and of kinds of edges that the model of a plan reads."""
     features = data.edge_feature_names if reads_edge_features(plan.model) else None
     kinds = getattr(data, "relation_names", None) if plan.model.get("relations", 1) != 1 else None
-    named = {"edge_feature_names": features, "relation_names": kinds}
-    return {key: None if names is None else list(names) for key, names in named.items()}
-
-
-def _files(plan: Plan) -> dict[str, str]:
-    """Return the SHA-256 of the data, imports and weights that a recipe names, by their names."""
-    return {path_name(path): digest for path, digest in plan.code.items()} | files_read(plan)
+    names = {"edge_feature_names": features, "relation_names": kinds}
+    return {key: None if value is None else list(value) for key, value in names.items()}
 
 
 def files_read(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
-    named = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    named += split_files(plan.split)
-    paths = [*own_files(plan.dataset), *(each for each in named if each.is_file())]
+    paths = [user_path(plan.graph["path"])] if "path" in plan.graph else []
+    paths += split_files(plan.split)
+    paths = [*own_files(plan.dataset), *(path for path in paths if path.is_file())]
     names = [path.name for path in paths]
-    found = {
+    digests = {
         name if names.count(name) == 1 else f"{path.parent.name}/{name}": sha256_of(path)
         for name, path in zip(names, paths, strict=True)
     }
     if plan.start_from is not None:
         weights = plan.start_from["weights"]
-        found[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
-    return found
+        digests[path_name(weights)] = sha256_of(locate(weights).folder / WEIGHTS)
+    return digests
 
 
-def files_of_data(plan: Plan, noted: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the SHA-256 of a plan's own data alone: of those noted by a run of it, or as now."""
-    if noted is None:
+def files_of_data(plan: Plan, recorded: dict[str, str] | None = None) -> dict[str, str]:
+    """Return the SHA-256 of a plan's own data alone, as a run has recorded them or as now."""
+    if recorded is None:
         return files_read(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
-    others += split_files(plan.split)
-    return {name: noted[name] for name in noted.keys() - {path_name(each) for each in others}}
+    names = {path_name(path) for path in [*others, *split_files(plan.split)]}
+    return {name: recorded[name] for name in recorded.keys() - names}
 
 
-def same_files(begun: dict[str, str] | None, plan: Plan) -> dict[str, str]:
-    """Return the SHA-256 of a plan's files of data; refuse others than those of the beginning.
+def check_same_files(recorded: dict[str, str] | None, plan: Plan) -> dict[str, str]:
+    """Return the SHA-256 of a plan's files of data.
 
     Args:
-        begun: those of the beginning; None where that is now.
+        recorded: those of the beginning; None where that is now.
         plan: what is trained.
+
+    Raises:
+        ZooError: one is not as it was in the beginning.
     """
-    now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `begin_from` tells
-    if other := sorted(name for name, sha256 in now.items() if (begun or now).get(name) != sha256):
+    now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `write_start` tells
+    if other := sorted(
+        name for name, sha256 in now.items() if (recorded or now).get(name) != sha256
+    ):
         raise ZooError(
             f"{other[0]} is not as it was when this was begun, and its scores would be of "
             "different data. Put the former file back, or begin anew."
@@ -339,12 +345,7 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     name = options.pop("name")
     options = with_edge_dim(name, options, prepared.data.edge_dim)
     options = with_columns(name, options, prepared.data)
-    try:
-        model = create_model(name, prepared.data.inputs, outputs, **options)
-    except (MemoryError, RuntimeError) as error:
-        raise ZooError(
-            f"the model does not fit into memory; write a smaller `dim`. ({error})"
-        ) from None
+    model = create_model(name, prepared.data.inputs, outputs, **options)
     if recipe.start_from is None:
         return model, None
     return model, start_from(model, name, recipe.start_from, prepared.about)

@@ -25,7 +25,7 @@ from zoo.config.shipped import recipe_names
 from zoo.data.load import load_data
 from zoo.data.load.named import known_metric
 from zoo.errors import ZooError
-from zoo.runs.launch import begun, finished, resume_apart, train_apart
+from zoo.runs.earlier_runs import find_finished, find_unfinished, resume_apart, train_apart
 from zoo.runs.resolve import Plan, load_recipe, resolve
 from zoo.runs.run_folder import read_environment, verdict
 from zoo.system.environment import choose_device
@@ -47,7 +47,7 @@ def reproductions(
     quiet: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[dict[str, Any]]:
-    """Return what came of every recipe, as it comes; nothing is downloaded.
+    """Yield what came of every recipe; nothing is downloaded.
 
     Each row has `recipe`, `expected` and `state`: `PASS`, `FAIL`, or `done` without a number to
     reach, with `test`, `std`, `seeds`, `seconds` and `sentence`; `too long`, with `hours`;
@@ -67,25 +67,26 @@ def reproductions(
         recipe = load_recipe(name)
         row = {"recipe": name, "expected": recipe.expect and recipe.expect.test}
         try:
-            found = _reproduced(resolve(recipe), hours, device, runs, quiet, tell)
+            result = _reproduce(resolve(recipe), hours, device, runs, quiet, tell)
         except ZooError as error:
-            found = {"state": "error", "sentence": str(error)}
-        if write and "folder" in found:
-            write_verified(recipe, found.pop("verified"))
-        found.pop("verified", None)
-        yield {**row, **found}
+            result = {"state": "error", "sentence": str(error)}
+        verified = result.pop("verified", None)
+        if write and verified:
+            write_verified(recipe, verified)
+        yield {**row, **result}
 
 
-def write_verified(recipe: Recipe, found: Verified) -> None:
+def write_verified(recipe: Recipe, verified: Verified) -> None:
     """Write a measurement into a recipe's file in the place of the one before; comments stay.
 
     Raises:
         ZooError: it cannot be put there; the file is as it was.
     """
-    data = {key: value for key, value in found.model_dump().items() if value is not None}
+    data = {key: value for key, value in verified.model_dump().items() if value is not None}
     flow = yaml.safe_dump(data, default_flow_style=True, sort_keys=False, width=72).strip()
     text = recipe.path.read_text(encoding="utf-8")
-    new = "".join(_without(text, "verified")).rstrip("\n") + f"\nverified: {flow}\n"
+    others = re.sub(r"^verified:.*\n?(?:\n*[ \t].*\n?)*", "", text, flags=re.MULTILINE)
+    new = f"{others.rstrip()}\nverified: {flow}\n"
     try:
         fits = yaml.safe_load(new) == {**yaml.safe_load(text), "verified": data}
     except yaml.YAMLError:
@@ -98,44 +99,35 @@ def write_verified(recipe: Recipe, found: Verified) -> None:
     write_whole(recipe.path, lambda draft: draft.write_text(new, encoding="utf-8"), follow=True)
 
 
-def _without(text: str, key: str) -> list[str]:
-    """Return the lines of a YAML mapping without those of a key; comments behind it stay."""
-    lines = text.splitlines(keepends=True)
-    for name, value in yaml.compose(text).value:
-        if name.value == key:
-            first, end = name.start_mark.line, value.end_mark
-            last = end.line + (end.column > 0)
-            while last - 1 > first and re.match(r"\s*(#|$)", lines[last - 1]):
-                last -= 1
-            return lines[:first] + lines[last:]
-    return lines
-
-
-def _reproduced(
+def _reproduce(
     plan: Plan, hours: float, device: str, runs: Path, quiet: bool, tell: Callable[[str], None]
 ) -> dict[str, Any]:
+    """Train a plan, unless that was done, and return its row."""
     name = plan.recipe.name
-    summary = finished(plan, runs) if runs.is_dir() else None
+    summary = find_finished(plan, runs)
     if summary is None:
-        if sentence := _lacking(plan):
-            return {"state": "no data", "sentence": sentence}
-        folder = begun(plan, runs)
+        try:
+            with _offline():
+                load_data(plan.dataset)
+        except ZooError as error:
+            return {"state": "no data", "sentence": str(error)}
+        folder = find_unfinished(plan, runs)
         if folder is None and hours < math.inf and (needed := _hours(plan, device)) > hours:
             return {"state": "too long", "hours": needed}
         tell(f"{name}: goes on in {folder}" if folder else name)
-        known = plan.recipe.verified
-        how = {"quiet": quiet, "threads": known and known.threads}
+        verified = plan.recipe.verified
+        options = {"quiet": quiet, "threads": verified and verified.threads}
         if folder:
-            summary = resume_apart(folder, device, **how)
+            summary = resume_apart(folder, device, **options)
         else:
-            summary = train_apart(plan, device, runs, **how)
+            summary = train_apart(plan, device, runs, **options)
     expect = plan.recipe.expect  # it may be another than when the run was begun
     passed, sentence = verdict({**summary, "expect": expect.model_dump()}) if expect else (None, "")
     return {
         "state": {True: "PASS", False: "FAIL", None: "done"}[passed],
         "test": summary["test"]["mean"],
         "std": summary["test"]["std"],
-        "seeds": [each["seed"] for each in summary["seeds"]],
+        "seeds": [seed["seed"] for seed in summary["seeds"]],
         "seconds": _seconds(summary),
         "sentence": sentence,
         "differs": plan.recipe.differs,
@@ -145,21 +137,12 @@ def _reproduced(
 
 
 def _seconds(summary: dict[str, Any]) -> int:
-    return round(sum(each["epochs"] * each["seconds_per_epoch"] for each in summary["seeds"]))
-
-
-def _lacking(plan: Plan) -> str | None:
-    """Return why a recipe's data cannot be read, None if it can; nothing is downloaded."""
-    with _offline():
-        try:
-            load_data(plan.dataset)
-        except ZooError as error:
-            return str(error)
-    return None
+    return round(sum(seed["epochs"] * seed["seconds_per_epoch"] for seed in summary["seeds"]))
 
 
 @contextlib.contextmanager
 def _offline() -> Iterator[None]:
+    """Let nothing be downloaded inside."""
     before = os.environ.get("ZOO_OFFLINE")
     os.environ["ZOO_OFFLINE"] = "1"
     try:
@@ -172,10 +155,9 @@ def _offline() -> Iterator[None]:
 
 def _hours(plan: Plan, device: str) -> float:
     """Return how long all seeds take at most: what was measured before, or by a few epochs."""
-    known, on_gpu = plan.recipe.verified, choose_device(device).type == "cuda"
-    same = known and known.sha256 == plan.recipe.sha256
-    if known and same and known.seconds and on_gpu == (known.gpu is not None):
-        return known.seconds / 3600
+    verified, on_gpu = plan.recipe.measured, choose_device(device).type == "cuda"
+    if verified and verified.sha256 and verified.seconds and on_gpu == (verified.gpu is not None):
+        return verified.seconds / 3600
     epochs = plan.train["epochs"]
     change = [f"train.epochs={min(_EPOCHS, epochs)}", f"seeds=[{plan.recipe.seeds[0]}]"]
     short = load_recipe(plan.recipe.plain(), change).model_copy(update={"name": plan.recipe.name})
@@ -187,19 +169,19 @@ def _hours(plan: Plan, device: str) -> float:
 def measured(recipe: Recipe, summary: dict[str, Any]) -> Verified:
     """Return what a recipe's file says of a finished run of it."""
     folder = Path(summary["folder"])
-    where = read_environment(folder)
-    packages = where.packages if where else {}
+    environment = read_environment(folder)
+    packages = environment.packages if environment else {}
     day = re.search(r"-(\d{4})(\d\d)(\d\d)-\d{6}", folder.name)
-    versions = {name: each for name in PACKAGES if (each := packages.get(name))}
+    versions = {name: version for name in PACKAGES if (version := packages.get(name))}
     return Verified(
         test=round(summary["test"]["mean"], 4),
         std=round(summary["test"]["std"] or 0.0, 4),
         metric=None if known_metric(word(recipe.dataset)) else summary["metric"],
-        seeds=[each["seed"] for each in summary["seeds"]],
+        seeds=[seed["seed"] for seed in summary["seeds"]],
         date="-".join(day.groups()) if day else datetime.date.today().isoformat(),
-        threads=where.threads if where else None,
+        threads=environment.threads if environment else None,
         seconds=_seconds(summary),
-        gpu=where.gpu if where else None,
+        gpu=environment.gpu if environment else None,
         versions=versions or None,
         sha256=recipe.sha256,
     )

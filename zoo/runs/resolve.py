@@ -5,7 +5,7 @@ Neither runs what a recipe imports unless it is told to: looking at a recipe run
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from zoo.config.options import (
     value_problems,
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
-from zoo.config.shipped import recipe_file, recipe_names
+from zoo.config.shipped import is_path, recipe_file, recipe_names
 from zoo.data.graph_words import GRAPHS
 from zoo.data.load import (
     dataset_problems,
@@ -58,8 +58,14 @@ def load_recipe(
         ZooError: everything that is wrong, with file, line, key and suggestion.
     """
     if isinstance(source, str) and is_model(source):
-        found = load_recipe(_untuned(source, overrides), overrides, trust=trust)
-        return found.model_copy(update={"name": source})
+        if not any(text.startswith(("dataset=", "dataset.name=")) for text in overrides):
+            raise ZooError(
+                f"{source} is a model: name a data set beside it, `dataset=PATH`, or take one of "
+                f"its recipes, `zoo list recipes --model {source}`."
+            )
+        untuned = {"model": {"name": source}, "train": UNTUNED}
+        recipe = load_recipe(untuned, overrides, trust=trust)
+        return recipe.model_copy(update={"name": source})
     folder = recipe_file(source, MODELS).parent if isinstance(source, str | Path) else Path()
     check = functools.partial(_problems, folder=folder, trust=trust)
     return read_recipe(source, overrides, check=check)
@@ -71,13 +77,31 @@ def is_model(source: str) -> bool:
     return source in MODELS and source not in recipe_names()
 
 
-def _untuned(model: str, overrides: Sequence[str]) -> dict[str, Any]:
-    if not any(each.startswith(("dataset=", "dataset.name=")) for each in overrides):
-        raise ZooError(
-            f"{model} is a model: name a data set beside it, `dataset=PATH`, or take one of its "
-            f"recipes, `zoo list recipes --model {model}`."
+def remarks_on_dataset(source: str, overrides: Sequence[str]) -> list[str]:
+    """Return what an override that names another data set means for a recipe, in sentences.
+
+    What comes with the zoo was tuned for one data set; features are normalised no more.
+    """
+    other = next((text for text in reversed(overrides) if text.startswith("dataset=")), None)
+    if other is None or is_model(source):
+        return []
+    try:
+        recipe = load_recipe(source, trust=True)
+    except ZooError:  # the override is what makes the recipe right
+        return []
+    dataset, model, remarks = word(recipe.dataset), word(recipe.model), []
+    if not is_path(source) and other != f"dataset={dataset}":
+        remarks.append(
+            f"{source} was tuned for {dataset}: `zoo train {model} {other}` takes the defaults "
+            f"of the model, and `zoo tune {model} --data ...` looks for settings."
         )
-    return {"model": {"name": model}, "train": UNTUNED}
+    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
+    if features is not None and not any("features" in text for text in overrides):
+        remarks.append(
+            f"{other} leaves out `features: {features}`; write `dataset.features={features}` to "
+            "keep that."
+        )
+    return remarks
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,18 +168,20 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
     if not recipe.imports:
         code, unknown = {}, set()
     elif not trust:
-        code, unknown = None, {each.path[0] for each in _word_problems(recipe.plain())}
+        code, unknown = None, {problem.path[0] for problem in _word_problems(recipe.plain())}
     else:
         code, unknown = import_sources(recipe.imports, folder), set()
         read_recipe(recipe.plain(), check=_word_problems)
 
-    def full(key: str, spec: Spec, every_option: Callable[[Spec], dict[str, Any]]):
-        return (_as_written if key in unknown else every_option)(spec)
+    def full(key: str, spec: Spec, with_defaults: Callable[[Spec], dict[str, Any]]):
+        if key in unknown:
+            return {"name": spec} if isinstance(spec, str) else spec
+        return with_defaults(spec)
 
     dataset, of_dataset = divide(recipe.dataset, ("split",))
     encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
-    usual = None if "dataset" in unknown else usual_batching(recipe.dataset)
-    train = {"batching": usual, **recipe.train} if usual else recipe.train
+    batching = None if "dataset" in unknown else usual_batching(recipe.dataset)
+    train = {"batching": batching, **recipe.train} if batching else recipe.train
     start = recipe.start_from and {
         **recipe.start_from.model_dump(),
         "weights": _pinned(recipe.start_from.weights, trust),
@@ -170,13 +196,9 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
         model=full("model", recipe.model, functools.partial(resolved, MODELS)),
         train=full("train", train, functools.partial(resolved_options, fit)),
         start_from=start,
-        imports=[absolute(each, folder) for each in recipe.imports],
+        imports=[absolute(source, folder) for source in recipe.imports],
         code=code,
     )
-
-
-def _as_written(spec: Spec) -> dict[str, Any]:
-    return {"name": spec} if isinstance(spec, str) else spec
 
 
 def with_split(plan: Plan) -> Plan:
@@ -239,7 +261,7 @@ def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
     imports = data.get("imports")
     if imports and not trust:
         return _start_problems(data.get("start_from"), trust)
-    if isinstance(imports, list) and all(isinstance(each, str) for each in imports):
+    if isinstance(imports, list) and all(isinstance(source, str) for source in imports):
         try:
             import_sources(imports, folder)
         except ZooError as error:
@@ -250,49 +272,49 @@ def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
 def _word_problems(data: dict[str, Any]) -> list[Problem]:
     """Return what is wrong with the words of every table, and with their options."""
     discover()
-    found = []
+    wrong = []
     if "dataset" in data:
         spec, own = divide(data["dataset"], ("split", "graph"))
-        found += dataset_problems(spec, ("dataset",), ["split"])
+        wrong += dataset_problems(spec, ("dataset",), ["split"])
         if "graph" in own:
             message = "stands beside `dataset`: write `graph: ...` at the top of the recipe"
-            found.append(Problem(("dataset", "graph"), message))
+            wrong.append(Problem(("dataset", "graph"), message))
         if "split" in own:
-            found += split_problems(own["split"], ("dataset", "split"))
+            wrong += split_problems(own["split"], ("dataset", "split"))
     if "graph" in data:
-        found += problems(GRAPHS, data["graph"], ("graph",)) + _direction_problems(data)
+        wrong += problems(GRAPHS, data["graph"], ("graph",)) + _direction_problems(data)
     if "encoding" in data:
         spec, own = divide(data["encoding"], ("flip_signs",))
-        found += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
+        wrong += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
         if "flip_signs" in own:
-            where = ("encoding", "flip_signs")
-            found += value_problems(bool, own["flip_signs"], where)
+            keys = ("encoding", "flip_signs")
+            wrong += value_problems(bool, own["flip_signs"], keys)
             if own["flip_signs"] is True and spec.get("name") not in SIGNED:
                 message = f"{spec.get('name')} has no signs to flip; leave it out"
-                found.append(Problem(where, message))
+                wrong.append(Problem(keys, message))
     if "model" in data:
-        found += problems(MODELS, data["model"], ("model",))
+        wrong += problems(MODELS, data["model"], ("model",))
     if isinstance(data.get("train"), dict):
-        found += option_problems("train", fit, data["train"], ("train",))
-    return found
+        wrong += option_problems("train", fit, data["train"], ("train",))
+    return wrong
 
 
 def _direction_problems(data: dict[str, Any]) -> list[Problem]:
     dataset, graph = data.get("dataset"), data["graph"]
-    asked = dataset.get("direction", "both") if isinstance(dataset, dict) else "both"
-    if asked == "both" or graph in ("own", {"name": "own"}):
+    direction = dataset.get("direction", "both") if isinstance(dataset, dict) else "both"
+    if direction == "both" or graph in ("own", {"name": "own"}):
         return []
     message = "is of the edges of the data set itself, and `graph` makes others; leave it out"
     return [Problem(("dataset", "direction"), message)]
 
 
 def _start_problems(start: Any, trust: bool) -> list[Problem]:
-    if not isinstance(start, dict) or not isinstance(start.get("weights"), str):
-        return []  # the structure is looked at elsewhere
-    if start["weights"].startswith(HUB) and not trust:
-        return []  # no network is asked
+    """Return why weights to start from cannot be had; without `trust` no network is asked."""
+    weights = start.get("weights") if isinstance(start, dict) else None
+    if not isinstance(weights, str) or (weights.startswith(HUB) and not trust):
+        return []
     try:
-        read_config(locate(start["weights"]).folder / CONFIG)
+        read_config(locate(weights).folder / CONFIG)
     except ZooError as error:
         return [Problem(("start_from", "weights"), str(error))]
     return []

@@ -1,10 +1,9 @@
-"""Run an experiment: the one place that puts data, encoding, model and training together.
+"""Train a recipe: the one place that puts data, encoding, model and training together.
 
 A recipe is resolved once and its graph read once. A run leaves a folder behind that says what was
 run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
 """
 
-import contextlib
 import logging
 import math
 import shlex
@@ -17,19 +16,17 @@ from typing import Any
 
 import torch
 
-from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, divide, recipe_text, word
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
-from zoo.data.load import resolved_dataset
 from zoo.data.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.inference.training_data import nodes_of, warn_of_seen
 from zoo.registry import Model
-from zoo.runs.prepare import Prepared, build, prepare, same_files, seed_everything
+from zoo.runs.prepare import Prepared, build, check_same_files, prepare, seed_everything
 from zoo.runs.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.runs.run_folder import (
-    Record,
+    RunFolder,
     Tell,
     differences,
     is_summarised,
@@ -93,13 +90,13 @@ def run_recipe(
     plan = recipe if isinstance(recipe, Plan) else resolve(recipe, trust=True)
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # what the others write is thrown away
-        with tempfile.TemporaryDirectory() as folder:
-            return _run(plan, device, lambda: Record(Path(folder), math.inf, silent), watch)
+        with tempfile.TemporaryDirectory() as scratch:
+            return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
 
-    def find() -> Record:
-        return Record(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
+    def make_folder() -> RunFolder:
+        return RunFolder(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
 
-    return _run(plan, device, find, watch, begin, track)
+    return _run(plan, device, make_folder, watch, begin, track)
 
 
 def resume_run(
@@ -119,49 +116,45 @@ def resume_run(
 
     Args:
         folder: the run's folder; every process has to see it.
-        device: as for `run_recipe`.
-        watch: as for `run_recipe`.
-        begin: as for `run_recipe`.
-        checkpoint: as for `run_recipe`.
-        track: as for `run_recipe`; what they were told before is not told again.
-        tell: as for `run_recipe`; also of what may make the numbers differ, such as another torch.
+        device: as all others an argument of `run_recipe`.
+        watch: called after every epoch.
+        begin: called before training.
+        checkpoint: seconds.
+        track: what trackers were told before is not told again.
+        tell: is also given what may make the numbers differ, such as another torch.
 
     Returns:
         The content of `summary.json`.
 
     Raises:
-        ZooError: the folder is none of a run, or that of a finished one, or damaged, or of a run
-            of more or fewer processes, or its data have changed.
+        ZooError: the folder is none of a run, or that of a finished one, or of a run of more or
+            fewer processes, or its recipe or its data have changed.
     """
     process_group.start()
-    first = process_group.rank() == 0
-    record, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
-    begun = read_environment(record.folder)
-    if begun is not None:
-        same_files(begun.files, plan)
-    with using_threads(threads_of(begun, str(choose_device(device)))):
-        if first:
+    run_folder, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
+    recorded = read_environment(run_folder.path)
+    if recorded is not None:
+        check_same_files(recorded.files, plan)
+    with using_threads(threads_of(recorded, str(choose_device(device)))):
+        if process_group.rank() == 0:
             process_group.wait()  # the others have read what is there
-            for each in differences(begun, last_digits(choose_device(device)), plan.code):
-                tell(each)
-            return _run(plan, device, lambda: record, watch, begin, track)
-        with tempfile.TemporaryDirectory() as own:
-            shutil.copytree(folder, own, dirs_exist_ok=True)
+            for sentence in differences(recorded, last_digits(choose_device(device)), plan.code):
+                tell(sentence)
+            return _run(plan, device, lambda: run_folder, watch, begin, track)
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copytree(folder, scratch, dirs_exist_ok=True)
             process_group.wait()
-            return _run(plan, device, lambda: Record(Path(own), math.inf, silent), watch)
+            return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
 
 
 def unfinished(
-    folder: Path,
-    count: int,
-    checkpoint: float = EVERY,
-    tell: Tell = warnings.warn,
-) -> tuple[Record, Plan]:
-    """Return the record and the plan of a run that has not come to its end.
+    folder: Path, processes: int, checkpoint: float = EVERY, tell: Tell = warnings.warn
+) -> tuple[RunFolder, Plan]:
+    """Return the folder and the plan of a run that has not come to its end.
 
     Args:
         folder: the run's folder.
-        count: how many processes are to go on with it.
+        processes: how many are to go on with it.
         checkpoint: as for `run_recipe`.
         tell: as for `run_recipe`.
 
@@ -169,52 +162,52 @@ def unfinished(
         ZooError: as `resume_run`.
     """
     need_run(folder)
-    record = Record(folder, checkpoint, tell)
-    begun = read_environment(folder)
-    if begun is not None and begun.processes != count:
+    run_folder = RunFolder(folder, checkpoint, tell)
+    recorded = read_environment(folder)
+    if recorded is not None and recorded.processes != processes:
         raise ZooError(
-            f"{folder} is a run of {begun.processes} processes; write "
-            f"`--processes {begun.processes}`."
+            f"{folder} is a run of {recorded.processes} processes; write "
+            f"`--processes {recorded.processes}`."
         )
-    name = begun.recipe if begun else folder.name
-    path = record.read_recipe(begun and begun.recipe_sha256)
+    path = run_folder.read_recipe(recorded and recorded.recipe_sha256)
+    name = recorded.recipe if recorded else folder.name
     recipe = load_recipe(path).model_copy(update={"name": name})
-    if all(record.result(seed) for seed in recipe.seeds) and is_summarised(folder):
+    if all(run_folder.result(seed) for seed in recipe.seeds) and is_summarised(folder):
         more = f"train.epochs={recipe.train['epochs']}"
         raise ZooError(
             f"{folder} is finished. {_finetuning(folder, recipe, [more])}, for so many epochs "
             f"more; `zoo train {shlex.quote(str(path))}` begins a new run."
         )
-    return record, resolve(recipe, trust=True)
+    return run_folder, resolve(recipe, trust=True)
 
 
 def other_settings(folder: Path, changes: Sequence[str]) -> str:
     """Say what to write to train on from a run with other settings, with which it cannot go on.
 
     Raises:
-        ZooError: the folder is none of a run, or its recipe is damaged.
+        ZooError: the folder is none of a run.
     """
     need_run(folder)
     path, _ = read_recipe(folder)
-    recipe = load_recipe(path)
     anew = shlex.join(["zoo", "train", str(path), *changes])
     return (
         f"--resume ends a run with the settings that it was begun with, and takes no KEY=VALUE. "
-        f"{_finetuning(folder, recipe, changes)}; `{anew}` begins a new run."
+        f"{_finetuning(folder, load_recipe(path), changes)}; `{anew}` begins a new run."
     )
 
 
 def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     """Return the sentence that names the fine-tuning of a run on its own data."""
     dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
-    words = ["zoo", "finetune", str(folder), "--data", _shortest(dataset)]
+    data = line_text(dataset) if isinstance(dataset, dict) else dataset
+    words = ["zoo", "finetune", str(folder), "--data", data]
     if word(recipe.graph) == "file":  # which weights do not know
         changes = [f"graph={line_text(recipe.graph)}", *changes]
-    for each in recipe.imports:
-        words += ["--import", each]
+    for source in recipe.imports:
+        words += ["--import", source]
     if start := recipe.start_from:
         frozen = [start.freeze] if isinstance(start.freeze, str) else start.freeze
-        words += [f"--freeze={each}" for each in frozen if each != "none"]
+        words += [f"--freeze={name}" for name in frozen if name != "none"]
         words += [f"--lr-decay={start.lr_decay:g}"] if start.lr_decay != 1 else []
     line = f"`{shlex.join([*words, *changes])}` trains on from its best weights"
     if any(folder.glob(f"seed-*/{CONFIG}")):
@@ -222,49 +215,28 @@ def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {line}"
 
 
-def _shortest(spec: Spec) -> str:
-    """Return a data set as `--data` takes it, without what is as usual."""
-    own = {"name": spec} if isinstance(spec, str) else dict(spec)
-    for key in own.keys() - {"name"}:
-        rest = {other: value for other, value in own.items() if other != key}
-        with contextlib.suppress(ZooError):  # it has no usual value, or its code has not been run
-            own = rest if resolved_dataset(rest) == resolved_dataset(own) else own
-    return own["name"] if len(own) == 1 else line_text(own)
-
-
 def _run(
     plan: Plan,
     device: str,
-    find: Callable[[], Record],
+    make_folder: Callable[[], RunFolder],
     watch: Watch,
     begin: Callable[[Start], None] = lambda start: None,
     track: Sequence[str] = (),
 ) -> dict[str, Any]:
+    """Read the data, write the run's folder, train every seed and write the summary."""
     check_trackers(track)
-    where = choose_device(device)
+    torch_device = choose_device(device)
     prepared = prepare(plan)
     with torch.random.fork_rng(devices=[]):  # a model's faults are found before anything is written
         model, start = build(prepared)
-    with find() as record:
-        process_group.tell_run(record.folder)
+    with make_folder() as folder:
+        process_group.tell_run(folder.path)
         try:
-            written = prepared.plan.plain()
-            record.write_recipe(recipe_text(written))
+            _write_beginning(folder, prepared, start, torch_device, track)
             if start is not None:
-                measured = (plan.dataset, prepared.data, prepared.splits)
-                record.begin_from(start, seen=warn_of_seen(start.weights, *measured))
                 begin(start)
-            record.track(track, written)
-            known = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
-            record.begin(lambda: {**known, "imports": plan.code, **environment(where)})
-            splits = dict(zip(plan.recipe.seeds, prepared.splits, strict=True))
-            weights = plan.start_from and plan.start_from["weights"]
-            if not record.holds(NODES) and (
-                nodes := nodes_of(plan.dataset, prepared.data, splits, weights)
-            ):
-                record.write(NODES, nodes)
             del model
-            results, error = _train_seeds(prepared, where, record, watch)
+            results, error = _train_seeds(prepared, torch_device, folder, watch)
             if not results:
                 raise error
             warn_of_constant_answers(prepared, results)
@@ -273,44 +245,67 @@ def _run(
                 prepared.data,
                 prepared.task.metric_name,
                 results,
-                where,
-                folder=record.folder,
+                torch_device,
+                folder=folder.path,
                 interrupted=error is not None,
             )
-            record.write("summary.json", summary)
+            folder.write("summary.json", summary)
             if error is not None and not isinstance(error, KeyboardInterrupt):
                 raise error
             return summary
         except BaseException as error:
-            if not record.discard_unless_begun() and isinstance(error, WriteError):
-                again = f"`zoo train --resume {shlex.quote(str(record.folder))}`"
+            if not folder.discard_unless_begun() and isinstance(error, WriteError):
+                again = f"`zoo train --resume {shlex.quote(str(folder.path))}`"
                 raise WriteError(f"{error} Then {again} goes on from what is written.") from None
             raise
 
 
+def _write_beginning(
+    folder: RunFolder,
+    prepared: Prepared,
+    start: Start | None,
+    device: torch.device,
+    track: Sequence[str],
+) -> None:
+    """Write what is known before training; a run that goes on has it already."""
+    plan, recipe = prepared.plan, prepared.plan.plain()
+    folder.write_recipe(recipe_text(recipe))
+    if start is not None:
+        seen = warn_of_seen(start.weights, plan.dataset, prepared.data, prepared.splits)
+        folder.write_start(start, seen)
+    folder.track(track, recipe)
+    about = {"recipe": plan.recipe.name, "files": prepared.about.files or {}}
+    folder.write_environment(lambda: {**about, "imports": plan.code, **environment(device)})
+    if not folder.holds(NODES):
+        splits = dict(zip(plan.recipe.seeds, prepared.splits, strict=True))
+        weights = plan.start_from and plan.start_from["weights"]
+        if nodes := nodes_of(plan.dataset, prepared.data, splits, weights):
+            folder.write(NODES, nodes)
+
+
 def warn_of_constant_answers(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
     """Name the seeds whose weights score as if they answered one class for every row."""
-    told = {}
+    seeds_of: dict[str, list[int]] = {}
     for result, split in zip(results, prepared.splits, strict=False):  # some may be left out
-        always = constant_answer(prepared.task, prepared.data, split, result)
-        if always is not None:
-            told.setdefault(always, []).append(result["seed"])
-    for always, seeds in told.items():
+        answer = constant_answer(prepared.task, prepared.data, split, result)
+        if answer is not None:
+            seeds_of.setdefault(answer, []).append(result["seed"])
+    for answer, seeds in seeds_of.items():
         which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
         logging.getLogger(__name__).warning(
-            f"{which} just what always answering {always} would: nothing has been learnt that "
+            f"{which} just what always answering {answer} would: nothing has been learnt that "
             "tells the classes apart; more epochs, scaled features, an encoding or another "
             "learning rate may help."
         )
 
 
 def _train_seeds(
-    prepared: Prepared, where: torch.device, record: Record, watch: Watch
+    prepared: Prepared, device: torch.device, folder: RunFolder, watch: Watch
 ) -> tuple[list[dict[str, Any]], BaseException | None]:
     """Train each seed that has no result yet; return all results, and what ended it early."""
     results: list[dict[str, Any]] = []
     for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
-        result = record.result(seed)
+        result = folder.result(seed)
         if result is not None and result["split_sha256"] != split.sha256:
             raise ZooError(
                 f"the split of seed {seed} is not the one that it was trained with, and the scores "
@@ -318,13 +313,14 @@ def _train_seeds(
             )
         if result is None:
             try:
-                result, model = _train(prepared, seed, split, where, record, watch)
-                record.keep(result, model)
-            except BaseException as caught:  # the seeds before are kept, whatever it is
-                if type(caught) is ZooError and results:
-                    done = f"those before it are in {record.folder}"
-                    caught = ZooError(f"{caught} This was seed {seed}; {done}.")
-                return results, caught
+                result, model = _train(prepared, seed, split, device, folder, watch)
+                folder.write_result(result, model)
+            except BaseException as error:  # the seeds before are kept, whatever it is
+                if type(error) is ZooError and results:
+                    error = ZooError(
+                        f"{error} This was seed {seed}; those before it are in {folder.path}."
+                    )
+                return results, error
         results.append(result)
         if result["interrupted"]:
             return results, KeyboardInterrupt()
@@ -336,27 +332,27 @@ def _train(
     seed: int,
     split: Split,
     device: torch.device,
-    record: Record,
+    folder: RunFolder,
     watch: Watch,
 ) -> tuple[dict[str, Any], Model]:
+    """Train one seed; return its result and the best model."""
     prepared = prepared.fitted_to(split)
     seed_everything(seed)
     model, _ = build(prepared)
 
-    def report(epoch: Epoch) -> None:
-        record.add({"seed": seed, **epoch._asdict()})
+    def after_epoch(epoch: Epoch) -> None:
+        folder.add_epoch({"seed": seed, **epoch._asdict()})
         watch(seed, epoch)
 
-    def resumed(epochs: int) -> None:
-        record.forget_after(seed, epochs)
-
     hooks = prepared.hooks(model)._replace(
-        begin=resumed, watch=report, checkpoint=record.checkpoint(seed)
+        begin=lambda epochs: folder.drop_epochs(seed, epochs),
+        watch=after_epoch,
+        checkpoint=folder.checkpoint(seed),
     )
     result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
-    weights = sum(each.numel() for each in model.parameters())
-    own = {"parameters": weights, "split_sha256": split.sha256}
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})
     model.tokenizer = prepared.data.tokenizer and prepared.data.tokenizer.text
-    return {"seed": seed, **result._asdict(), **own}, model
+    row = {"seed": seed, **result._asdict(), "parameters": parameters}
+    return {**row, "split_sha256": split.sha256}, model

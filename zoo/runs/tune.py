@@ -11,27 +11,25 @@ from __future__ import annotations
 import contextlib
 import functools
 import glob
+import json
 import math
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 
-from zoo.config import search
 from zoo.config.options import options_of
-from zoo.config.question import other_question
-from zoo.config.recipe import SAID, Recipe, recipe_text, word
-from zoo.config.scores import figure, gain
-from zoo.config.search import TRAINING, Search, Trial
+from zoo.config.recipe import UNTRAINED_KEYS, Range, Recipe, Search, recipe_text, word
+from zoo.config.scores import differing_target, figure, gain
 from zoo.errors import ZooError, optional
 from zoo.registry import MODELS, Model
-from zoo.runs.launch import begun, finished
-from zoo.runs.prepare import Prepared, build, prepare, same_files, seed_everything
+from zoo.runs.earlier_runs import find_finished, find_unfinished
+from zoo.runs.prepare import Prepared, build, check_same_files, prepare, seed_everything
 from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import resume_run, run_recipe
 from zoo.runs.run_folder import is_summarised, read_summary
@@ -42,34 +40,140 @@ from zoo.training.trainer import fit
 
 RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 
+TRAINING: dict[str, Any] = {
+    "train.lr": {"low": 0.0005, "high": 0.03, "log": True},
+    "train.weight_decay": {"low": 1e-5, "high": 1e-2, "log": True},
+}
+"""What is tried of every training."""
+
 _DATA = ("dataset", "graph", "encoding", "flip_signs", "split")
 
 
-def search_of(recipe: Recipe) -> Search:
-    """Return what is tried of a recipe: the training's, the model's own, and its `search:`.
+class Trial(NamedTuple):
+    """A trial that has ended.
 
-    The value that a recipe begins with is among them, unless its `search:` leaves it out.
+    Attributes:
+        number: from 0, which is the recipe as it was, as far as its values are among those tried.
+        state: `complete`, `pruned`, `failed`, or `refused`: its settings do not go together.
+        val: mean validation score over the splits it was trained on, None where there is none.
+        std: their standard deviation.
+        splits: how many these are.
+        seconds: that it took.
+        settings: key of the recipe to the value that was tried.
+    """
+
+    number: int
+    state: str
+    val: float | None
+    std: float | None
+    splits: int
+    seconds: float
+    settings: dict[str, Any]
+
+
+def search_of(recipe: Recipe) -> Search:
+    """Return the search space of a recipe: the training's, the model's own, and its `search:`.
+
+    The value that a recipe begins with is in it, unless its `search:` leaves it out.
     """
     model = MODELS[resolve(recipe, trust=True).model["name"]]
-    known = options_of(model)
-    own = {f"model.{key}": each for key, each in model.search.items() if key in known}
-    data = recipe.plain()
-    usual = load_recipe({**data, "search": {**TRAINING, **own}}, trust=True).search
-    return {**search.widened(usual, write_out(recipe, trust=True)), **recipe.search}
+    options = options_of(model)
+    own = {f"model.{key}": space for key, space in model.search.items() if key in options}
+    defaults = {**recipe.plain(), "search": {**TRAINING, **own}}
+    written = write_out(recipe, trust=True)
+    return {
+        key: _widened(space, value_at(written, key))
+        for key, space in load_recipe(defaults, trust=True).search.items()
+    } | recipe.search
 
 
-def _to_begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
-    """Return a recipe with all that is tried of it, whose files may be read from anywhere."""
+def _widened(space: Range | list[Any], value: Any) -> Range | list[Any]:
+    """Return a space that holds a value as well, unless it is of another kind, or 0 of ratios."""
+    if value is None or value in space:
+        return space
+    if not isinstance(space, Range):
+        return [*space, value]
+    fits = type(value) is int or (type(value) is float and not space.whole)
+    if not fits or (space.log and value <= 0):
+        return space
+    return Range(low=min(space.low, value), high=max(space.high, value), log=space.log)
+
+
+def value_at(data: Mapping[str, Any], key: str) -> Any:
+    """Return the value at a dotted key of plain data, None where nothing is."""
+    value: Any = data
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def with_settings(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plain data of a recipe with other values at some dotted keys, and no search."""
+    data = {key: value for key, value in data.items() if key != "search"}
+    for dotted, value in settings.items():
+        *parents, last = dotted.split(".")
+        mapping = data
+        for key in parents:
+            spec = mapping.get(key, {})
+            mapping[key] = dict(spec) if isinstance(spec, Mapping) else {"name": spec}
+            mapping = mapping[key]
+        mapping[last] = value
+    return data
+
+
+def start_of(search: Search, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a written recipe has at the keys of a search, as parameters of Optuna.
+
+    A value that is not in its space is left out, and with it the trial is another.
+    """
+    start = {}
+    for key, space in search.items():
+        if (value := value_at(data, key)) in space:
+            ranged = isinstance(space, Range)
+            start[key] = value if ranged else json.dumps(space[space.index(value)])
+    return start
+
+
+def _setting(space: Range | list[Any], parameter: Any) -> Any:
+    """Return the value of a recipe for a parameter of Optuna: four digits of it are enough."""
+    if not isinstance(space, Range):
+        return json.loads(parameter)
+    return parameter if space.whole else float(f"{parameter:.4g}")
+
+
+def _suggest(trial: Any, search: Search) -> dict[str, Any]:
+    """Return the settings of a recipe that a trial of Optuna suggests."""
+    settings = {}
+    for key, space in search.items():
+        if isinstance(space, Range):
+            suggest = trial.suggest_int if space.whole else trial.suggest_float
+            parameter = suggest(key, space.low, space.high, log=space.log)
+        else:
+            parameter = trial.suggest_categorical(key, [json.dumps(value) for value in space])
+        settings[key] = _setting(space, parameter)
+    return settings
+
+
+def _begin_with(recipe: Recipe, splits: int) -> dict[str, Any]:
+    """Return a recipe with its search space, whose files may be read from anywhere."""
     written = resolve(recipe, trust=True).plain()
-    own = {key: written[key] for key in ("imports", "start_from") if key in written}
-    recipe = load_recipe({**recipe.plain(), **own}, trust=True)
-    for key, each in (space := search_of(recipe)).items():
-        asked = [load_recipe(search.changed(recipe.plain(), {key: value}), trust=True).dataset
-                 for value in search.ends_of(each)]  # fmt: skip
-        if any(other_question(asked[0], other) for other in asked):
+    files = {key: written[key] for key in ("imports", "start_from") if key in written}
+    recipe = load_recipe({**recipe.plain(), **files}, trust=True)
+    search = search_of(recipe)
+    for key, space in search.items():
+        values = [space.low, space.high] if isinstance(space, Range) else space
+        datasets = [
+            load_recipe(with_settings(recipe.plain(), {key: value}), trust=True).dataset
+            for value in values
+        ]
+        if any(differing_target(datasets[0], other) for other in datasets):
             raise ZooError(f"search.{key}: its values draw other nodes; leave it out.")
-    data = {key: each for key, each in recipe.plain().items() if key not in SAID}
-    return {**data, "search": search.plain(space), "seeds": list(range(splits))}
+    data = {key: value for key, value in recipe.plain().items() if key not in UNTRAINED_KEYS}
+    plain = {
+        key: space.model_dump(exclude_defaults=True) if isinstance(space, Range) else space
+        for key, space in search.items()
+    }
+    return {**data, "search": plain, "seeds": list(range(splits))}
 
 
 class Tuning:
@@ -104,14 +208,14 @@ class Tuning:
                 if recipe is not None
                 else f"no study was begun in {folder}; write `zoo tune RECIPE`."
             )
-        source = path if recipe is None else _to_begin_with(recipe, splits)
+        source = path if recipe is None else _begin_with(recipe, splits)
         self.recipe = load_recipe(source, trust=True)
         self.prepared = prepare(resolve(self.recipe, trust=True))
         if recipe is not None:
             write_whole(path, lambda draft: draft.write_text(recipe_text(source), encoding="utf-8"))
         self.name = f"{word(self.recipe.model)}-tuned"
         self.metric = self.prepared.task.metric_name
-        self.start = search.start_of(self.recipe.search, write_out(self.recipe, trust=True))
+        self.start = start_of(self.recipe.search, write_out(self.recipe, trust=True))
         self.study = self._study()
 
     def run(
@@ -131,7 +235,7 @@ class Tuning:
         Raises:
             ZooError: every trial has failed: why.
         """
-        trials, hours = self._kept("trials", trials, 40), self._kept("hours", hours, math.inf)
+        trials, hours = self._stored("trials", trials, 40), self._stored("hours", hours, math.inf)
         failed: list[ZooError] = []
 
         def objective(trial: Any) -> float:
@@ -144,7 +248,7 @@ class Tuning:
         def after(study: Any, trial: Any) -> None:
             if len(failed) == len(self.trials()) >= 3:
                 raise failed[0]
-            tell(search.ended(trial, self.recipe.search), self.best())
+            tell(self._ended(trial), self.best())
             if not self._left(trials):
                 study.stop()
 
@@ -154,43 +258,59 @@ class Tuning:
         if self.best() is None:
             raise failed[0] if failed else ZooError(f"no trial has ended in {self.folder}.")
 
-    def _kept(self, name: str, given: float | None, usual: float) -> Any:
-        """Return what was given, now or when the study was run before, and keep it."""
-        found = self.study.user_attrs.get(name, usual) if given is None else given
-        self.study.set_user_attr(name, found)
-        return found
+    def _stored(self, name: str, value: float | None, default: float) -> Any:
+        """Return a value, or for None that of before, or the default; and store it."""
+        value = self.study.user_attrs.get(name, default) if value is None else value
+        self.study.set_user_attr(name, value)
+        return value
 
     def _left(self, trials: int) -> bool:
-        states = [each.state for each in self.trials()]
+        states = [trial.state for trial in self.trials()]
         return len(states) - states.count("refused") < trials and len(states) < 4 * trials
+
+    def _ended(self, trial: Any) -> Trial:
+        """Return what became of a trial of Optuna that has ended."""
+        scores = trial.user_attrs.get("val", [])
+        states = {"COMPLETE": "complete", "PRUNED": "pruned"}
+        other = "failed" if "begun" in trial.user_attrs else "refused"
+        return Trial(
+            trial.number,
+            states.get(trial.state.name, other),
+            statistics.fmean(scores) if scores else None,
+            statistics.stdev(scores) if len(scores) > 1 else None,
+            len(scores),
+            trial.user_attrs.get("seconds", 0.0),
+            {key: _setting(self.recipe.search[key], value) for key, value in trial.params.items()},
+        )
 
     def trials(self) -> list[Trial]:
         """Return the trials that have ended, in this order."""
-        ended = [each for each in self.study.get_trials(deepcopy=False) if each.state.is_finished()]
-        ended.sort(key=lambda each: each.datetime_complete)
-        return [search.ended(each, self.recipe.search) for each in ended]
+        trials = self.study.get_trials(deepcopy=False)
+        ended = [trial for trial in trials if trial.state.is_finished()]
+        return [self._ended(trial) for trial in sorted(ended, key=lambda x: x.datetime_complete)]
 
     def best(self) -> Trial | None:
-        """Return the trial with the best validation score, None where none is complete."""
-        return search.best_of(self.trials(), self.metric)
+        """Return the complete trial with the best validation score, None where none is complete."""
+        complete = [trial for trial in self.trials() if trial.state == "complete"]
+        return max(complete, key=lambda trial: gain(self.metric, trial.val), default=None)
 
     def as_it_was(self) -> Trial | None:
         """Return the complete trial of the settings that were begun with, None where it failed."""
-        first = search.settings_of(self.recipe.search, self.start)
-        same = (each for each in self.trials() if first.items() <= each.settings.items())
-        return next((each for each in same if each.state == "complete"), None)
+        first = {key: _setting(self.recipe.search[key], x) for key, x in self.start.items()}
+        same = (trial for trial in self.trials() if first.items() <= trial.settings.items())
+        return next((trial for trial in same if trial.state == "complete"), None)
 
     def importance(self) -> dict[str, float]:
         """Return how much of the spread of scores each setting explains, the most first."""
-        few = contextlib.suppress(ValueError, RuntimeError, UserWarning)  # or all are alike
-        with few, warnings.catch_warnings(action="error", category=UserWarning):
+        too_few = contextlib.suppress(ValueError, RuntimeError, UserWarning)  # or all are alike
+        with too_few, warnings.catch_warnings(action="error", category=UserWarning):
             return dict(self.optuna.importance.get_param_importances(self.study))
         return {}
 
     def write_best(self) -> Path:
         """Write the best recipe, and where it is from."""
         best, path = self.best(), self.folder / BEST
-        tuned = search.changed(self.recipe.plain(), best.settings)
+        tuned = with_settings(self.recipe.plain(), best.settings)
         text = (
             f"# Tuned on {len(self.trials())} trials; validation {self.metric} {figure(best.val)} "
             f"over {best.splits} splits, trial {best.number}.\n{recipe_text(tuned)}"
@@ -199,23 +319,14 @@ class Tuning:
         return path
 
     def write(self) -> list[Path]:
-        """Write the best recipe, the trials as a table, and a picture of the best score so far."""
-        trials, title = self.trials(), f"Validation {self.metric}, {word(self.recipe.model)}"
-        lines = search.lines_of(trials, self.metric)
-        points = [(title, "trials", name, *point) for name, (x, y) in lines.items()
-                  for point in zip(x, y, strict=True)]  # fmt: skip
-        tables = {
-            "trials-table.csv": pd.DataFrame(search.table_of(trials)),
-            "trials-lines.csv": pd.DataFrame(points, columns=["plot", "x is", "line", "x", "y"]),
-        }
-        written = [self.write_best(), *(self.folder / name for name in tables)]
-        for path, table in zip(written[1:], tables.values(), strict=True):
-            write_whole(path, functools.partial(table.to_csv, index=False))
-        written.append(self.folder / "trials.png")
-        write_whole(written[-1], functools.partial(_draw, lines, title))
-        return written
+        """Write the best recipe, the trials as a table, and a picture of their scores."""
+        rows = [{**t._asdict(), "settings": json.dumps(t.settings)} for t in self.trials()]
+        table, picture = pd.DataFrame(rows), functools.partial(_draw, self.trials(), self.metric)
+        write_whole(self.folder / "trials-table.csv", functools.partial(table.to_csv, index=False))
+        write_whole(self.folder / "trials.png", picture)
+        return [self.write_best(), self.folder / "trials-table.csv", self.folder / "trials.png"]
 
-    def score(self, **watched: Any) -> dict[str, Any]:
+    def score(self, **hooks: Any) -> dict[str, Any]:
         """Train the best recipe, unless that was done, and return the summary of its run.
 
         It has `scored_before`: the mean test scores of what was the best then, and was scored too.
@@ -230,29 +341,29 @@ class Tuning:
             self.optuna.storages.fail_stale_trials(self.study)
         while True:
             with contextlib.suppress(BlockingIOError), held(self.folder):
-                summary = self._scored(**watched)
+                summary = self._scored(**hooks)
                 return {**summary, "scored_before": self._scored_before(summary)}
             time.sleep(1.0)
 
-    def _scored(self, **watched: Any) -> dict[str, Any]:
+    def _scored(self, **hooks: Any) -> dict[str, Any]:
         recipe = load_recipe(self.write_best(), trust=True)
         plan = resolve(recipe.model_copy(update={"name": self.name}), trust=True)
-        if done := finished(plan, self.folder):
-            return done
-        if folder := begun(plan, self.folder):  # and ended by Ctrl-C, or killed
-            summary = resume_run(folder, device=self.device, **watched)
+        if summary := find_finished(plan, self.folder):
+            return summary
+        if folder := find_unfinished(plan, self.folder):  # ended by Ctrl-C, or killed
+            summary = resume_run(folder, device=self.device, **hooks)
         else:
-            summary = run_recipe(plan, device=self.device, runs=self.folder, **watched)
+            summary = run_recipe(plan, device=self.device, runs=self.folder, **hooks)
         if summary["interrupted"]:
             raise KeyboardInterrupt
         return summary
 
     def _scored_before(self, summary: Mapping[str, Any]) -> list[float]:
         runs = sorted(self.folder.glob(f"{glob.escape(self.name)}-*"))
-        others = [each for each in runs if each.name != Path(summary["folder"]).name]
-        return [read_summary(each)["test"]["mean"] for each in others if is_summarised(each)]
+        others = [run for run in runs if run.name != Path(summary["folder"]).name]
+        return [read_summary(run)["test"]["mean"] for run in others if is_summarised(run)]
 
-    def _study(self):
+    def _study(self) -> Any:
         optuna = self.optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
@@ -266,68 +377,71 @@ class Tuning:
             storage=storage, study_name="tune", load_if_exists=True, direction="maximize",
             sampler=optuna.samplers.TPESampler(multivariate=True),
             pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1))  # fmt: skip
-        study.set_user_attr("files", same_files(study.user_attrs.get("files"), self.prepared.plan))
+        files = check_same_files(study.user_attrs.get("files"), self.prepared.plan)
+        study.set_user_attr("files", files)
         study.enqueue_trial(self.start, skip_if_exists=True)
         return study
 
-    def _value(self, trial) -> float:
+    def _value(self, trial: Any) -> float:
+        """Train with the settings of a trial, and return its mean gain over the splits."""
         start = time.perf_counter()
-        prepared = self._prepared(search.suggested(trial, self.recipe.search))
+        prepared = self._prepared(_suggest(trial, self.recipe.search))
         scores: list[float] = []
-        for number, (model, fitted, train) in enumerate(self._built(prepared)):
+        for number, (model, data) in enumerate(self._built(prepared)):
             trial.set_user_attr("begun", True)
-            done = fit(model, fitted, prepared.hooks(model), choose_device(self.device), **train)
-            if done.interrupted:
+            device, options = choose_device(self.device), prepared.plan.train
+            result = fit(model, data, prepared.hooks(model), device, **options)
+            if result.interrupted:
                 self.study.enqueue_trial(trial.params)  # lost, and tried again
                 raise KeyboardInterrupt
-            scores.append(done.val)
-            trial.report(gain(self.metric, scores[-1]), number)
+            scores.append(result.val)
+            trial.report(gain(self.metric, result.val), number)
             trial.set_user_attr("val", scores)
             trial.set_user_attr("seconds", time.perf_counter() - start)
             if trial.should_prune():
                 raise self.optuna.TrialPruned
         return gain(self.metric, statistics.fmean(scores))
 
-    def _built(self, prepared: Prepared) -> Iterator[tuple[Model, TrainingData, dict[str, Any]]]:
-        """Yield a model, what it learns from and the options of training, for each split."""
+    def _built(self, prepared: Prepared) -> Iterator[tuple[Model, TrainingData]]:
+        """Yield a model and what it learns from, for each split."""
         for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
-            with torch.random.fork_rng(devices=[]):  # the sampler's own draws stay its own
+            with torch.random.fork_rng(devices=[]):  # the sampler's generator stays as it is
                 seed_everything(seed)
                 fitted = prepared.fitted_to(split)
                 model, _ = build(fitted)
-                yield model, fitted.on(split), prepared.plan.train
+                yield model, fitted.on(split)
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""
-        data = search.changed(self.recipe.plain(), settings)
+        data = with_settings(self.recipe.plain(), settings)
         plan = resolve(load_recipe(data, trust=True), trust=True)
         own = resolve(self.recipe, trust=True)
-        same = all(getattr(plan, each) == getattr(own, each) for each in _DATA)
+        same = all(getattr(plan, key) == getattr(own, key) for key in _DATA)
         if same and plan.train["loss"] == own.train["loss"]:
             return self.prepared._replace(plan=plan)
         return prepare(plan)
 
 
-_LOOKS = {
-    "complete": {"color": "#0072B2", "marker": "o", "linestyle": "", "markerfacecolor": "white"},
-    "pruned": {"color": "#D55E00", "marker": "s", "linestyle": "", "markerfacecolor": "white"},
-    "best so far": {"color": "#009E73", "linestyle": "--"},
-}
-
-
-def _draw(lines: Mapping[str, Sequence[Sequence[float]]], title: str, path: Path) -> None:
-    """Draw the scores of trials and the best so far, which Optuna draws without pruned trials."""
+def _draw(trials: Sequence[Trial], metric: str, path: Path) -> None:
+    """Draw the scores of trials and the best so far; Optuna draws none of pruned trials."""
     from matplotlib import style
     from matplotlib.figure import Figure
 
+    rows = pd.DataFrame([trial._asdict() for trial in trials])
+    complete = rows.val.where(rows.state == "complete")
+    sign = gain(metric, 1)
+    best = sign * (sign * complete).cummax().ffill()
     with style.context("default"):  # whatever a matplotlibrc in the current folder says
-        figure = Figure(figsize=(5, 4), layout="constrained")
-        axes = figure.subplots()
-        for name, (x, y) in lines.items():
-            axes.plot(x, y, label=name, markersize=5, **_LOOKS[name])
+        drawing = Figure(figsize=(5, 4), layout="constrained")
+        axes, x = drawing.subplots(), rows.index + 1
+        axes.plot(x, complete, "o", color="#0072B2", markerfacecolor="white", label="complete")
+        if (pruned := rows.state == "pruned").any():
+            look = {"color": "#D55E00", "markerfacecolor": "white", "label": "pruned"}
+            axes.plot(x, rows.val.where(pruned), "s", **look)
+        axes.plot(x, best, "--", color="#009E73", label="best so far")
         note = "a point is the mean over splits (pruned: those it has seen)"
-        axes.set(title=title, xlabel=f"trials\n{note}")
+        axes.set(title=f"Validation {metric}", xlabel=f"trials\n{note}")
         axes.grid(visible=True, alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize="small")
-        figure.savefig(path, format="png", dpi=120)
+        drawing.savefig(path, format="png", dpi=120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,16 +24,13 @@ from zoo.training.batches import (
     DataParallelBatches,
     Score,
     TrainingData,
-    ahead,
     evaluating,
+    prefetch,
 )
 
 
 class TokenBatches(DataParallelBatches):
     """Pairs of sentences of like length together, so many tokens at a time; batches at random.
-
-    What is drawn in an epoch follows from the run's seed and the epoch's number alone. Several
-    processes divide the batches of a step among them.
 
     Args:
         size: tokens of sources and targets in a batch at most, their begin and end included.
@@ -58,13 +56,13 @@ class TokenBatches(DataParallelBatches):
                 f"of {size:,}; write a larger `size`, or a smaller `longest` of the dataset."
             )
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
-        """Give this process its batches of an epoch."""
-        dealt = self._dealt(self._planned(epoch), epoch)
-        return ahead(lambda work: self._part(*work), dealt, self.device)
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield this process's batches of an epoch."""
+        own = self.share_batches(self._sample(epoch), self._count_targets, epoch)
+        return prefetch(lambda item: self._train_batch(*item), own, self.device)
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Measure the texts of a part; of training, as many pairs as validation has."""
+        """Return the scores of translations; of training, of as many pairs as validation has."""
         split = on.split
         places = torch.linspace(0, len(split.train) - 1, min(len(split.val), len(split.train)))
         rows = {"train": split.train[places.long()], "val": split.val, "test": split.test}
@@ -91,39 +89,29 @@ class TokenBatches(DataParallelBatches):
             row[: len(tokens) + 1] = torch.tensor([*tokens, END])
         return [row[: row.index(END)] for row in process_group.total(padded).tolist()]
 
-    def _planned(self, epoch: int) -> list[Tensor]:
+    def _sample(self, epoch: int) -> list[Tensor]:
         """Return the pairs of each batch of an epoch, in the order of batches and of lengths."""
         seed = seed_of((self.seed, epoch))
         rows = self.train[random_order(len(self.train), seed)]
         for lengths in (self.data.sources.lengths, self.data.targets.lengths):  # the last one leads
             rows = rows[lengths[rows].sort(stable=True).indices]
-        cuts, held = [], 0
+        cuts, total = [], 0
         for number, count in enumerate(self.tokens[rows].tolist()):
-            if held + count > self.size:
+            if total + count > self.size:
                 cuts.append(number)
-                held = 0
-            held += count
+                total = 0
+            total += count
         batches = rows.tensor_split(cuts)
         return [batches[i] for i in random_order(len(batches), seed_of((seed, 1))).tolist()]
 
-    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
-        """Give this process its batch of each step, with its share of the step's target tokens."""
-        rank, count = process_group.rank(), process_group.count()
-        for start in range(0, len(batches), count):
-            step = batches[start : start + count]
-            tokens = [int((self.data.targets.lengths[each] + 1).sum()) for each in step]
-            number, weight = (rank, tokens[rank] / sum(tokens)) if rank < len(step) else (0, 0.0)
-            until = min(1.0, (start + count) / len(batches))
-            place = rank if rank < len(step) else None
-            yield step[number], weight, seed_of((self.seed, epoch, start + number)), until, place
+    def _count_targets(self, rows: Tensor) -> int:
+        return int((self.data.targets.lengths[rows] + 1).sum())
 
-    def _part(
-        self, rows: Tensor, weight: float, seed: int, until: float, place: int | None
-    ) -> Batch:
-        data, own = self.data, rows.tolist()
-        sources, inputs = [data.source(row) for row in own], [data.inputs_of(row) for row in own]
+    def _train_batch(self, rows: Tensor, step: dict[str, Any]) -> Batch:
+        data, pairs = self.data, rows.tolist()
+        sources = [data.source(row) for row in pairs]
+        inputs = [data.inputs_of(row) for row in pairs]
         graph = Pairs([*map(len, sources)], [*map(len, inputs)])
         x = upload(torch.cat([*sources, *inputs]), self.device)
-        y = upload(torch.cat([data.labels_of(row) for row in own]), self.device)
-        every = torch.arange(len(y), device=self.device)
-        return Batch(graph, x, y, every, weight, weight, seed, until=until, place=place)
+        y = upload(torch.cat([data.labels_of(row) for row in pairs]), self.device)
+        return Batch(graph, x, y, torch.arange(len(y), device=self.device), **step)

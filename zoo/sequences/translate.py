@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,9 +25,6 @@ from zoo.training.batches import evaluating
 
 LONGEST_LINE = 2**20
 """The longest line of text that is read, in bytes."""
-
-_AHEAD = 10_000
-"""Lines that are read before they are asked for, at most."""
 
 _LINES = 1_000
 """Lines that are translated together, at most."""
@@ -88,76 +83,59 @@ class Translator:
         recipe = (model.about.recipe or {}).get("dataset")
         longest = recipe.get("longest") if isinstance(recipe, dict) else None
         self.longest = 256 if value_problems(Count, longest, ()) else longest
-        self.cut, self._how = 0, {"beams": beams, "length_penalty": length_penalty,
+        self.cut, self._options = 0, {"beams": beams, "length_penalty": length_penalty,
                                   "size": batch_size, "device": device}  # fmt: skip
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         """Return the translation of each text, on one line; of an empty one an empty one."""
-        asked = [place for place, text in enumerate(texts) if text.strip()]
-        tokens = self.tokenizer.encode([texts[place].strip() for place in asked])
-        self.cut += sum(len(each) > self.longest for each in tokens)
-        sources = [torch.tensor([*each[: self.longest], END]) for each in tokens]
-        with evaluating(self.model, self._how["device"]):
-            answers = self.tokenizer.decode(translate_tokens(self.model, sources, **self._how))
-        found = [""] * len(texts)
-        for place, answer in zip(asked, answers, strict=True):
-            found[place] = " ".join(answer.split())
-        return found
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        encoded = self.tokenizer.encode([texts[number].strip() for number in filled])
+        self.cut += sum(len(tokens) > self.longest for tokens in encoded)
+        sources = [torch.tensor([*tokens[: self.longest], END]) for tokens in encoded]
+        with evaluating(self.model, self._options["device"]):
+            answers = self.tokenizer.decode(translate_tokens(self.model, sources, **self._options))
+        translations = [""] * len(texts)
+        for number, answer in zip(filled, answers, strict=True):
+            translations[number] = " ".join(answer.split())
+        return translations
 
 
-def lines_of(file: BinaryIO) -> Iterator[list[str]]:
-    """Give the lines of a file as they come: those that are there, and at least one, at a time.
+def read_lines(file: BinaryIO) -> Iterator[list[str]]:
+    """Yield the lines of a file as they arrive: those that are there, and at least one, at a time.
 
     Raises:
         ZooError: a line is not UTF-8, or longer than anyone writes.
     """
-    arrived: queue.Queue = queue.Queue(_AHEAD)
+    number, rest = 0, b""
+    while chunk := file.read1(LONGEST_LINE):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for start in range(0, len(lines), _LINES):
+            yield from _decode(lines[start : start + _LINES], number + start + 1)
+        number += len(lines)
+        if len(rest) >= LONGEST_LINE:
+            raise ZooError(
+                f"line {number + 1:,} of the text is longer than {LONGEST_LINE:,} bytes; write a "
+                "sentence a line."
+            )
+    if rest:
+        yield from _decode([rest], number + 1)
 
-    def read() -> None:
+
+def _decode(lines: list[bytes], number: int) -> Iterator[list[str]]:
+    """Yield lines as text, of which the first has this number; those before a wrong one first."""
+    texts: list[str] = []
+    for line in lines:
         try:
-            while line := file.readline(LONGEST_LINE):
-                arrived.put(line)
-            arrived.put(None)
-        except (OSError, ValueError) as error:
-            arrived.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    number, wrong = 0, None
-    while wrong is None:
-        found: list[str] = []
-        while wrong is None and len(found) < _LINES and (not found or not arrived.empty()):
-            number += 1
-            try:
-                found.append(_text(arrived.get(), number))
-            except (ZooError, EOFError) as error:  # what came before it is answered first
-                wrong = error
-        if found:
-            yield found
-    if isinstance(wrong, ZooError):
-        raise wrong
-
-
-def _text(line: bytes | Exception | None, number: int) -> str:
-    """Return a line as text.
-
-    Raises:
-        ZooError: it is none.
-        EOFError: there is no more.
-    """
-    if line is None:
-        raise EOFError
-    if isinstance(line, Exception):
-        raise ZooError(f"the text cannot be read: {line}.")
-    if len(line) == LONGEST_LINE:
-        raise ZooError(f"line {number:,} of the text is longer than {LONGEST_LINE:,} bytes; "
-                       "write a sentence a line.")  # fmt: skip
-    try:
-        return line.decode("utf-8").removeprefix("\ufeff" if number == 1 else "")
-    except UnicodeDecodeError:
-        raise ZooError(
-            f"line {number:,} of the text is not UTF-8; write it in that, for example by `iconv -f "
-            "latin1 -t utf-8`."
-        ) from None
+            texts.append(line.decode("utf-8").removeprefix("\ufeff" if number == 1 else ""))
+        except UnicodeDecodeError:
+            if texts:
+                yield texts
+            raise ZooError(
+                f"line {number:,} of the text is not UTF-8; write it in that, for example by "
+                "`iconv -f latin1 -t utf-8`."
+            ) from None
+        number += 1
+    yield texts
 
 
 def translate(
@@ -178,11 +156,11 @@ def translate(
         How many lines there were, and how many of them were cut because of their length.
 
     Raises:
-        ZooError: as `lines_of`.
+        ZooError: as `read_lines`.
     """
     count = 0
-    for lines in lines_of(source):
-        sink.write("".join(f"{shown(each)}\n" for each in answer(lines)).encode())
+    for lines in read_lines(source):
+        sink.write("".join(f"{shown(text)}\n" for text in answer(lines)).encode())
         sink.flush()
         count += len(lines)
     return count, answer.cut
@@ -223,14 +201,14 @@ def translate_file(
             return translate(answer, file, sys.stdout.buffer, printable)
         if out is None:
             return translate(answer, file, sys.stdout.buffer)
-        found = []
+        counts = []
 
         def write(draft: Path) -> None:
             with draft.open("wb") as sink:
-                found.append(translate(answer, file, sink))
+                counts.append(translate(answer, file, sink))
 
         write_whole(out, write, follow=True)
-        return found[0]
+        return counts[0]
 
 
 def evaluate_pairs(
@@ -265,11 +243,11 @@ def evaluate_pairs(
             f"`{{name: {data.name}, source: {ours[0]}, target: {ours[-1]}}}`."
         )
     parts = PARTS if part == "all" else (part,)
-    rows = torch.cat([data.masks[each][0].nonzero().flatten() for each in parts])
+    rows = torch.cat([data.masks[name][0].nonzero().flatten() for name in parts])
     sources = data.tokenizer.decode([data.sources[row].tolist() for row in rows.tolist()])
-    how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
+    options = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
     with evaluating(model, device):
-        answer = Translator(model, device=device, **how)
+        answer = Translator(model, device=device, **options)
         score = bleu(answer(sources), data.references(rows))
     return {
         "data": data.name,

@@ -26,8 +26,8 @@ class Allocator(NamedTuple):
     Attributes:
         name: of the program.
         file: of its library.
-        folders: where that may be.
-        options: the variable that the allocator reads, and what has it keep what is freed.
+        folders: where that may be, as patterns.
+        options: the variable that the allocator reads, and its value that keeps what is freed.
         function: of its library, by which a process knows that it has it.
         purge: return to the system what is free, by that function.
     """
@@ -39,17 +39,15 @@ class Allocator(NamedTuple):
     function: str
     purge: Callable[[Callable[..., object]], None]
 
-    def found(self) -> Path | None:
+    def library(self) -> Path | None:
         """Return the file of its library, None where it is not installed."""
         root = Path("/")
-        places = (
-            each for folder in self.folders for each in root.glob(f"{folder[1:]}/{self.file}")
-        )
-        return next(places, None)
+        paths = (path for folder in self.folders for path in root.glob(f"{folder[1:]}/{self.file}"))
+        return next(paths, None)
 
     def variables(self) -> dict[str, str]:
-        """Return what the environment of a process says that has this one."""
-        return {"LD_PRELOAD": str(self.found()), **dict([self.options])}
+        """Return the environment variables of a process that has it."""
+        return {"LD_PRELOAD": str(self.library()), **dict([self.options])}
 
 
 def _purge_jemalloc(mallctl: Callable[..., object]) -> None:
@@ -96,54 +94,21 @@ TRAINS = ("train", "reproduce", "finetune", "compare", "estimate")
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
 _MOST, _NEVER = 2**31 - 1, -1
-_APART = 2**16
-"""Bytes of a block that is large enough for pages of its own, where memory is to be measured."""
+_SMALL, _USUAL = 2**16, 2**25
 
-_USUAL = 2**25
-"""Bytes of a block that comes from the system itself: what the C library would arrive at."""
+_threshold = _USUAL
+"""Bytes from which on the C library maps a block of its own, and unmaps it when it is freed.
 
-
-class CLibrary:
-    """The allocator of the C library, and what it was told of large blocks.
-
-    A process has one, `C_LIBRARY`. `mallopt` tells it what to do and nothing asks it back, so that
-    what it was told last is remembered here, and nowhere else.
-
-    Attributes:
-        threshold: bytes of a block from which on it comes from the system itself (`mmap`), and goes
-            back there as soon as it is freed.
-    """
-
-    def __init__(self):
-        self.threshold = _USUAL
-
-    def tell(self, threshold: int) -> bool:
-        """Set the threshold; return whether the C library could be told."""
-        told = _mallopt(_MMAP_THRESHOLD, threshold)
-        self.threshold = threshold if told else self.threshold
-        return told
-
-    @contextlib.contextmanager
-    def told(self, threshold: int) -> Iterator[None]:
-        """Set the threshold as long as this lasts."""
-        before = self.threshold
-        self.tell(threshold)
-        try:
-            yield
-        finally:
-            self.tell(before)
-
-
-C_LIBRARY = CLibrary()
-"""That of this process."""
+`mallopt` sets it and nothing reads it back, so that it is remembered here. At first it is what the
+C library would arrive at by itself.
+"""
 
 
 def preload(words: list[str]) -> None:
-    """Begin this process anew on a better allocator, if the command is to train.
+    """Restart this process with a better allocator, if the command is to train.
 
-    That is one of `ALLOCATORS`, or else the C library as `TUNABLES` have it. Who has set
-    LD_PRELOAD, or a variable of an allocator such as MALLOC_TRIM_THRESHOLD_ or MALLOC_CONF, knows
-    better, and nothing is changed.
+    That is one of `ALLOCATORS`, or else the C library with `TUNABLES`. If LD_PRELOAD is set, or a
+    variable of an allocator such as MALLOC_TRIM_THRESHOLD_ or MALLOC_CONF, nothing is changed.
 
     Args:
         words: of the command, behind its name.
@@ -154,38 +119,38 @@ def preload(words: list[str]) -> None:
 
 
 def variables() -> dict[str, str]:
-    """Return what the environment has to say for a new process to have a better allocator.
+    """Return the environment variables of a new process with a better allocator.
 
-    Nothing where it does already, or where the user has told it what to use.
+    There are none where this process has one already, or where the user has set some.
     """
-    if _chosen() or _tuned():
+    if _set_by_user() or _has_tunables():
         return {}
     allocator = installed()
     return allocator.variables() if allocator else {"GLIBC_TUNABLES": TUNABLES}
 
 
 def installed() -> Allocator | None:
-    """Return the allocator that training is to have, None where only the C library's is there."""
-    return next((each for each in ALLOCATORS if each.found()), None)
+    """Return the allocator of training, None where only the C library's is there."""
+    return next((allocator for allocator in ALLOCATORS if allocator.library()), None)
 
 
 def advice() -> str:
-    """Return the line that installs one, empty where it is, or where the user has chosen."""
-    return "" if _chosen() or installed() else INSTALL
+    """Return the line that installs one, empty where one is, or where the user has chosen."""
+    return "" if _set_by_user() or installed() else INSTALL
 
 
 def in_use() -> str:
-    """Return `jemalloc`, `mimalloc` or `C library`: what this process takes its memory from."""
+    """Return `jemalloc`, `mimalloc` or `C library`: the allocator of this process."""
     allocator = _running()
     return allocator.name if allocator else "C library"
 
 
-def keep_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
+def keep_freed_memory() -> bool:
     """Have large blocks used again instead of returned to the system at once.
 
-    The price is a higher peak. For the whole process, before anything large is made; other
-    allocators do so from the start, see `preload`, and of the C libraries glibc can. Who has set a
-    variable of an allocator, such as MALLOC_TRIM_THRESHOLD_, knows better, and nothing is changed.
+    The price is a higher peak. For the whole process, before anything large is allocated; other
+    allocators do so from the start, see `preload`, and of the C libraries glibc can. Where a
+    variable of an allocator is set, such as MALLOC_TRIM_THRESHOLD_, nothing is changed.
 
     Returns:
         Whether it will be so.
@@ -193,29 +158,35 @@ def keep_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
     allocator = _running()
     if allocator:
         return allocator.options in os.environ.items()
-    if _told():
+    if _has_variables():
         return False
-    return library.tell(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
+    return set_threshold(_MOST) and _mallopt(_TRIM_THRESHOLD, _NEVER)
 
 
-def give_back_freed_memory(library: CLibrary = C_LIBRARY) -> bool:
+def give_back_freed_memory() -> bool:
     """Have the C library return every large block to the system as soon as it is freed.
 
-    What `peak_during` of `zoo.system.memory` finds then is what a call holds, from the start of
-    the process on: no block that was freed before is at hand. Slow; `keep_freed_memory` undoes it.
+    `peak_during` of `zoo.system.memory` then measures what a call holds, from the start of the
+    process on. Slow; `keep_freed_memory` undoes it.
 
     Returns:
         Whether the C library could be told.
     """
-    return library.tell(_APART)
+    return set_threshold(_SMALL)
 
 
-def exact(library: CLibrary = C_LIBRARY) -> contextlib.AbstractContextManager[None]:
-    """Have the C library return large blocks as soon as they are freed, as long as this lasts.
+@contextlib.contextmanager
+def exact() -> Iterator[None]:
+    """Have the C library return large blocks as soon as they are freed, in a `with` block.
 
     What is held is then what is in use; other allocators keep to it closely by themselves.
     """
-    return library.told(_APART)
+    before = _threshold
+    set_threshold(_SMALL)
+    try:
+        yield
+    finally:
+        set_threshold(before)
 
 
 def give_back() -> None:
@@ -227,31 +198,37 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _tuned() -> bool:
-    """Whether this process has the C library as `TUNABLES` have it."""
+def _has_tunables() -> bool:
     return os.environ.get("GLIBC_TUNABLES") == TUNABLES
 
 
-def _told() -> bool:
-    """Whether the user has told an allocator something."""
-    names = ("MALLOC_", "MIMALLOC_")
-    own = "GLIBC_TUNABLES" in os.environ and not _tuned()
-    return own or any(name.startswith(names) for name in os.environ)
+def _has_variables() -> bool:
+    """Return whether the user has set a variable of an allocator."""
+    own = "GLIBC_TUNABLES" in os.environ and not _has_tunables()
+    return own or any(name.startswith(("MALLOC_", "MIMALLOC_")) for name in os.environ)
 
 
-def _chosen() -> bool:
-    """Whether there is nothing to choose, or the user has."""
-    return _told() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux")
+def _set_by_user() -> bool:
+    """Return whether the user has chosen, or there is nothing to choose."""
+    return _has_variables() or "LD_PRELOAD" in os.environ or not sys.platform.startswith("linux")
 
 
 def _running() -> Allocator | None:
-    """Return the allocator that this process has, None for that of the C library."""
+    """Return the allocator of this process, None for that of the C library."""
     process = ctypes.CDLL(None)
     return next((each for each in ALLOCATORS if hasattr(process, each.function)), None)
 
 
+def set_threshold(threshold: int) -> bool:
+    """Map blocks of so many bytes or more on their own; return whether the C library does."""
+    global _threshold
+    done = _mallopt(_MMAP_THRESHOLD, threshold)
+    _threshold = threshold if done else _threshold
+    return done
+
+
 def _mallopt(option: int, value: int) -> bool:
-    """Set an option of glibc's `mallopt`; return whether it could be told."""
+    """Set an option of glibc's `mallopt`; return whether it could be set."""
     try:
         return bool(ctypes.CDLL(None).mallopt(option, value))
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Where data and caches live, and results that take long, known by what they are computed from."""
+"""Folders of data and caches, and a cache of results by what they are computed from."""
 
 import contextlib
 import hashlib
@@ -33,19 +33,19 @@ def data_folders() -> list[Path]:
 
 
 def data_file(name: str, what: str) -> Path:
-    """Return the file of this name in the first data folder that has it; `what` it should be.
+    """Return the file of this name, or `name.gz`, in the first data folder that has it.
 
     Raises:
-        ZooError: none has it.
+        ZooError: none has it; says `what` to put there.
     """
-    places = [folder / name for folder in data_folders()]
-    found = next((each for each in places if each.is_file()), None)
-    if found is None:
-        raise ZooError(
-            f"{name} is in none of {', '.join(str(each.parent) for each in places)}. Put {what} "
-            "there, or name its folder in ZOO_DATA."
-        )
-    return found
+    folders = data_folders()
+    for path in (folder / each for folder in folders for each in (name, f"{name}.gz")):
+        if path.is_file():
+            return path
+    raise ZooError(
+        f"{name} is in none of {', '.join(map(str, folders))}. Put {what} there, or name its "
+        "folder in ZOO_DATA."
+    )
 
 
 def cache_folder() -> Path:
@@ -73,9 +73,9 @@ def cached(
         fits: whether arrays from a file are what they should be.
     """
     key = hashlib.sha256(json.dumps(list(options)).encode())
-    for each in arrays:
-        key.update(f"{each.dtype.str} {each.shape} ".encode())
-        key.update(np.ascontiguousarray(each))
+    for array in arrays:
+        key.update(f"{array.dtype.str} {array.shape} ".encode())
+        key.update(np.ascontiguousarray(array))
     path = cache_folder() / f"{kind.replace(' ', '-')}-{key.hexdigest()}.npz"
     with contextlib.suppress(Exception):  # a damaged file makes numpy raise nearly anything
         with np.load(path, allow_pickle=False) as stored:

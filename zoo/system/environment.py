@@ -37,8 +37,8 @@ def choose_device(word: str) -> torch.device:
         raise ZooError(f"no device is called {word!r}; write `auto`, `cpu` or `cuda`.")
     if word == "cuda" and not torch.cuda.is_available():
         raise ZooError("torch sees no CUDA device; write `--device cpu`, or see `zoo doctor`.")
-    found = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(found if word == "auto" else word)
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(default if word == "auto" else word)
     if device.type == "cuda" and process_group.count() > 1:
         return torch.device("cuda", _own_gpu())
     return device
@@ -46,17 +46,16 @@ def choose_device(word: str) -> torch.device:
 
 def _own_gpu() -> int:
     """Return the number of this process's GPU among those of its machine."""
-    own, here = process_group.rank(), process_group.count()
-    own, here = (int(os.environ.get(f"LOCAL_{word}", number))
-                 for word, number in (("RANK", own), ("WORLD_SIZE", here)))  # fmt: skip
-    there = torch.cuda.device_count()
-    if here > there:
+    rank = int(os.environ.get("LOCAL_RANK", process_group.rank()))
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", process_group.count()))
+    gpus = torch.cuda.device_count()
+    if processes > gpus:
         raise ZooError(
-            f"{here} processes want a GPU each, and torch sees {there} on this machine: NCCL, by "
-            f"which they talk, has no two of them on one. Write `--processes {there}`, or "
+            f"{processes} processes want a GPU each, and torch sees {gpus} on this machine: NCCL, "
+            f"by which they talk, has no two of them on one. Write `--processes {gpus}`, or "
             "`--device cpu`."
         )
-    return own
+    return rank
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -76,9 +75,9 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 @functools.cache  # of the process, as the code that it has read
 def code_sha256() -> str:
-    """Return the checksum of the code that models are made of and trained by, its first digits."""
+    """Return the first digits of the checksum of the code of models and training."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
-    for path in sorted(each for part in _CODE for each in (root / part).rglob("*.py")):
+    for path in sorted(path for room in _CODE for path in (root / room).rglob("*.py")):
         digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -1,9 +1,8 @@
-"""Paths of users, and how something is written whole or not at all.
+"""Paths of users, and atomic writing of files and folders.
 
-What is written is first a draft in a hidden folder beside the place where it will be, readable by
-this user alone, and is renamed when it is whole and on the disk. The process that writes it holds
-the folder, so that one that nobody holds is what a killed command has left, and is removed when
-something else is written there.
+A file is written as a draft in a hidden folder beside its place, readable by this user alone, and
+renamed when it is complete and on the disk. The process that writes it locks the hidden folder: one
+without a lock was left by a killed command, and is removed when something else is written there.
 """
 
 import contextlib
@@ -24,7 +23,6 @@ from zoo.errors import ZooError
 
 _BEGINS, _ENDS = ".zoo-", ".draft"
 _DAY, _SHORT = 86_400, 2  # seconds
-_LONGEST_PATH = 4095
 
 
 def user_path(text: Path | str) -> Path:
@@ -36,28 +34,24 @@ def user_path(text: Path | str) -> Path:
     shown = repr(str(text)[:60]) + ("..." if len(str(text)) > 60 else "")
     try:
         path = Path(text).expanduser()
-        names = [len(os.fsencode(each)) for each in path.parts]
+        path.lstat()
     except RuntimeError:
         raise ZooError(f"{shown}: there is no such user; write the whole path.") from None
-    except UnicodeEncodeError:
-        raise ZooError(f"{shown} is no text that a path may have; write another.") from None
-    if "\0" in str(path):
-        raise ZooError(f"{shown} has a zero byte, which no path may have; write another.")
-    if max(names, default=0) > LONGEST_NAME or sum(names) + len(names) > _LONGEST_PATH:
-        raise ZooError(
-            f"{shown} is longer than the {LONGEST_NAME:,} bytes of a name, or the "
-            f"{_LONGEST_PATH:,} of a path, that a disk takes; write a shorter one."
-        )
+    except ValueError as error:  # a null character, or half of one
+        raise ZooError(f"{shown} is no path ({error}); write another.") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise ZooError(f"{shown} is longer than a disk takes; write a shorter path.") from None
     return path
 
 
 def write_whole(path: Path, write: Callable[[Path], None], follow: bool = False) -> None:
-    """Write a file so that nobody ever sees half of it, whenever the machine stops.
+    """Write a file atomically: nobody ever sees half of it, whenever the machine stops.
 
     Args:
         path: the file to create or replace; its folder is created.
-        write: writes the content to the path it is given, which has the same name in a folder of
-            its own. If it raises, nothing is left behind, and what was there before is kept.
+        write: writes the content to the path that it is called with, of the same name in a folder
+            of its own. If it raises, nothing is left behind, and the file before is unchanged.
         follow: whether to write through a link, as where the user has typed this very path.
 
     Raises:
@@ -78,8 +72,8 @@ def write_whole(path: Path, write: Callable[[Path], None], follow: bool = False)
             with contextlib.suppress(OSError):  # some disks know no such thing of a folder
                 _to_disk(path.parent)
     except WriteError as error:
-        kept = " What it held before is kept." if path.is_file() else ""
-        raise WriteError(f"{error}{kept}") from None
+        unchanged = " What it held before is kept." if path.is_file() else ""
+        raise WriteError(f"{error}{unchanged}") from None
 
 
 def check_place(path: Path, follow: bool = False) -> None:
@@ -90,20 +84,20 @@ def check_place(path: Path, follow: bool = False) -> None:
     """
     path = _place(path, follow)
     with writing(path):
-        there = path.parent
-        while not there.exists():
-            there = there.parent
-        with _draft(there / path.name) as draft:
+        folder = path.parent
+        while not folder.exists():
+            folder = folder.parent
+        with _draft(folder / path.name) as draft:
             draft.touch()
 
 
 @contextlib.contextmanager
 def draft_folder(path: Path, wait: bool = False) -> Iterator[Path]:
-    """Give an empty folder of the same name, to be renamed to `path` when it is finished.
+    """Yield an empty folder of the same name, to be renamed to `path` when it is finished.
 
     Args:
-        path: the folder that it will be; the one it lies in is created.
-        wait: whether to wait as long as another process has the same in hand.
+        path: the folder that it will be; its parent is created.
+        wait: whether to wait while another process writes the same folder.
 
     Raises:
         WriteError: the disk is full, or takes no such folder.
@@ -149,21 +143,22 @@ def remove_drafts(folder: Path) -> None:
     """
     for draft in folder.glob(f"{_BEGINS}*{_ENDS}"):
         with contextlib.suppress(OSError):  # another process is removing it
-            quiet = time.time() - max(each.lstat().st_mtime for each in (draft, *draft.rglob("*")))
+            last_write = max(path.lstat().st_mtime for path in (draft, *draft.rglob("*")))
+            age = time.time() - last_write
             try:
                 with held(draft):
-                    dead = quiet > _SHORT  # that between making a draft and holding it
+                    dead = age > _SHORT  # that between making a draft and locking it
             except BlockingIOError:
                 dead = False
             except OSError:
-                dead = quiet > _DAY
+                dead = age > _DAY
             if dead:
                 shutil.rmtree(draft)
 
 
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """Give the place of a draft of a file or folder, in a hidden folder that goes at the end."""
+    """Yield the path of a draft of a file or folder, in a hidden folder that is removed after."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_drafts(path.parent)
     with (
@@ -181,14 +176,14 @@ def _draft(path: Path) -> Iterator[Path]:
 def _one_at_a_time(path: Path) -> Iterator[None]:
     from filelock import FileLock
 
-    place = path.with_name(f".{path.name}.lock")
-    lock = FileLock(place)
-    with contextlib.suppress(OSError):  # a disk without locks: there one goes without
+    file = path.with_name(f".{path.name}.lock")
+    lock = FileLock(file)
+    with contextlib.suppress(OSError):  # a disk without locks
         lock.acquire()
     try:
         yield
     finally:
-        place.unlink(missing_ok=True)  # who waits for it makes another
+        file.unlink(missing_ok=True)  # who waits for it makes another
         lock.release()
 
 
@@ -212,7 +207,7 @@ def _place(path: Path, follow: bool) -> Path:
 
 
 def _rights(path: Path, folder: Path) -> int:
-    """Return the rights of a file that is replaced, or else of one that is made in a folder."""
+    """Return the mode of a file that is replaced, or else of a new one in a folder."""
     if not path.exists():
         path = folder / ".new"  # the umask cannot be read but by changing it, for all threads
         path.touch()
@@ -220,7 +215,7 @@ def _rights(path: Path, folder: Path) -> int:
 
 
 def _to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Sync a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -230,10 +225,10 @@ def _to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold a folder; the system lets go of it when this process ends.
+    """Lock a folder in a `with` block; the system unlocks it when this process ends.
 
     Raises:
-        BlockingIOError: another process holds it.
+        BlockingIOError: another process has locked it.
         OSError: it is no folder, or its file system knows no locks.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -243,9 +238,6 @@ def held(folder: Path) -> Iterator[None]:
     finally:
         os.close(handle)
 
-
-LONGEST_NAME = 255
-"""Bytes of a name of a file, on every disk in use."""
 
 REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM,
            errno.EIO, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EMFILE,
@@ -259,11 +251,7 @@ class WriteError(ZooError):
 
 @contextlib.contextmanager
 def writing(path: Path | str) -> Iterator[None]:
-    """Say as one paragraph what the system has against writing `path`.
-
-    Raises:
-        WriteError: in the place of any `OSError`.
-    """
+    """Raise `WriteError`, in one paragraph, for any `OSError` of writing `path`."""
     try:
         yield
     except OSError as error:
@@ -290,10 +278,7 @@ def refusal(error: OSError, path: Path) -> str:
         errno.EISDIR: ("there is a folder of that name", "Write another path"),
         errno.EINVAL: ("what is there is no plain file", "Write another path"),
         errno.ELOOP: ("its links lead in a circle", "Write another path"),
-        errno.ENAMETOOLONG: (
-            f"a name is longer than the {LONGEST_NAME} bytes that a disk takes",
-            "Write a shorter one",
-        ),
+        errno.ENAMETOOLONG: ("a name is longer than a disk takes", "Write a shorter one"),
     }.get(error.errno, (error.strerror or str(error), "Write another path"))
     return f"{cause}. {fix}."
 
@@ -305,16 +290,16 @@ def disk_error(error: Exception, draft: Path) -> OSError | None:
         error: what a library has raised, which may speak of something else.
         draft: the file that it was writing.
     """
-    for each in (error, error.__cause__, error.__context__):
-        if isinstance(each, OSError) and each.errno is not None:
-            return each
-    if told := re.search(r"os error (\d+)", str(error)):  # as Rust says it
-        return OSError(int(told[1]), os.strerror(int(told[1])))
+    for cause in (error, error.__cause__, error.__context__):
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return cause
+    if match := re.search(r"os error (\d+)", str(error)):  # as Rust says it
+        return OSError(int(match[1]), os.strerror(int(match[1])))
     try:
         with draft.open("ab") as file:  # a disk that is full takes no more
             file.write(bytes(2**16))
             file.flush()
             os.fsync(file.fileno())
-    except OSError as found:
-        return found
+    except OSError as refused:
+        return refused
     return error if isinstance(error, OSError) else None

@@ -48,20 +48,21 @@ def launch(processes: int, call: Callable[..., object], *arguments: object) -> i
     """
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.CRITICAL)  # we say it
     with tempfile.TemporaryDirectory(prefix="zoo-", ignore_cleanup_errors=True) as folder:
-        how = (folder, processes, call, arguments)
-        before = {each: signal.signal(each, _leave) for each in (signal.SIGTERM, signal.SIGHUP)}
+        before = {
+            number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)
+        }
         context = multiprocessing.start_processes(
-            _run, how, nprocs=processes, join=False, daemon=True
+            _run, (folder, processes, call, arguments), nprocs=processes, join=False, daemon=True
         )
         try:
             _wait(context)
         except ProcessExitedException as ended:
             return _answer(context, ended, Path(folder))
         finally:
-            for each in context.processes:
-                each.terminate()
-            for each in context.processes:
-                each.join(GRACE)
+            for process in context.processes:
+                process.terminate()
+            for process in context.processes:
+                process.join(GRACE)
             for number, handler in before.items():
                 signal.signal(number, handler)
         return 0
@@ -110,16 +111,16 @@ def _wait(context: ProcessContext) -> None:
         while not context.join(grace_period=GRACE):
             pass
     except KeyboardInterrupt:
-        for each in context.pids():
+        for pid in context.pids():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGINT)
+                os.kill(pid, signal.SIGINT)
         while not context.join(grace_period=GRACE):
             pass
 
 
 def _answer(context: ProcessContext, ended: ProcessExitedException, folder: Path) -> int:
     """Return the exit code of processes of which one has failed, or say what has ended it."""
-    codes = {rank: each.exitcode for rank, each in enumerate(context.processes)}
+    codes = {rank: process.exitcode for rank, process in enumerate(context.processes)}
     signals = {rank: -code for rank, code in codes.items() if code < 0 and -code != signal.SIGTERM}
     failed = [rank for rank, code in codes.items() if code > 0 and code != LOST]
     if signals:
@@ -128,10 +129,10 @@ def _answer(context: ProcessContext, ended: ProcessExitedException, folder: Path
         why = f"{name}, as the system does when memory runs out" if name == "SIGKILL" else name
         raise ZooError(
             f"process {rank} was ended by {why}, and the others with it. "
-            f"{_how_to_go_on(folder, len(codes))}"
+            f"{_advice(folder, len(codes))}"
         )
     if not failed:
-        advice = _how_to_go_on(folder, len(codes))
+        advice = _advice(folder, len(codes))
         raise ZooError(f"the processes of this run have lost each other. {advice}")
     rank = ended.error_index if ended.error_index in failed else failed[0]
     if codes[rank] != codes[0]:  # the first has not failed in the same way, and said so
@@ -139,7 +140,7 @@ def _answer(context: ProcessContext, ended: ProcessExitedException, folder: Path
     return codes[rank]
 
 
-def _how_to_go_on(folder: Path, processes: int) -> str:
+def _advice(folder: Path, processes: int) -> str:
     if not (folder / RUN).exists():
         return "Give the same command again."
     run = Path((folder / RUN).read_text())

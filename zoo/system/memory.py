@@ -1,4 +1,4 @@
-"""Memory: how much a run has held, how much a call holds, how much there is; copies to a GPU."""
+"""Memory: the peak of a run or of a call, how much is available; copies to a GPU."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ def upload(x: torch.Tensor, device: torch.device | str) -> torch.Tensor:
 
 
 class SideStream:
-    """A stream of a GPU on which a thread makes what the present stream then uses.
+    """A CUDA stream on which a thread makes batches that the current stream then uses.
 
-    Copies to the GPU run while it computes. Memory of what was made there is of the side stream:
-    once let go of, it is used again for what is made next. Nothing waits on the host; that the
-    GPU does neither too early is said by two events for each thing that is made:
+    Copies to the GPU run while it computes. Memory of a batch belongs to the side stream, which
+    uses it again once the batch is freed. Nothing waits on the host; two events order the streams:
 
-    - The present stream waits until it is made.
-    - Before it is let go of, the side stream is told to wait for what the present one was given so
-      far. This holds for all of it, also for what a graph keeps, where `record_stream` would have
+    - The current stream waits until a batch is made.
+    - Before a batch is freed, the side stream waits for what the current one has been given so
+      far. This holds for all of it, also for what a graph caches, where `record_stream` would have
       to know every tensor.
     """
 
@@ -45,35 +44,35 @@ class SideStream:
 
         self.cuda, self.device = torch.cuda, device
         self.stream = torch.cuda.Stream(device)
-        self.stream.wait_stream(torch.cuda.current_stream(device))  # it may read what is there
+        self.stream.wait_stream(torch.cuda.current_stream(device))  # it may read what that has made
 
     def make(self, make: Callable[[Any], Any], item: Any) -> tuple[Any, torch.cuda.Event]:
-        """Return what is made of an item on this stream, and the event that it is; by a thread."""
+        """Return `make(item)`, on this stream, and the event of its end; called by a thread."""
         with self.cuda.stream(self.stream):
             made, ready = make(item), self.cuda.Event()
             ready.record(self.stream)
         return made, ready
 
     def give(self, made: Generator[tuple[Any, torch.cuda.Event], None, None]) -> Iterator[Any]:
-        """Give what `make` made, to be used on the present stream until the next is asked for."""
+        """Yield what `make` has made, to be used on the current stream until the next one."""
         with contextlib.closing(made):
-            for each, ready in made:
-                present = self.cuda.current_stream(self.device)
-                present.wait_event(ready)
+            for batch, ready in made:
+                current = self.cuda.current_stream(self.device)
+                current.wait_event(ready)
                 try:
-                    yield each
+                    yield batch
                 finally:
-                    self.stream.wait_stream(present)
+                    self.stream.wait_stream(current)
 
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory has run out, on the CPU or on a GPU."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(each in str(error) for each in words)
+    return isinstance(error, MemoryError) or any(text in str(error) for text in words)
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the most bytes held so far: of CUDA by torch, else by the whole process."""
+    """Return the peak in bytes so far: of CUDA memory by torch, else of the whole process."""
     if device.type == "cuda":
         import torch
 
@@ -82,7 +81,7 @@ def peak_memory(device: torch.device) -> int:
 
 
 def held_now() -> int:
-    """Return the bytes that the process holds now, as Linux counts them."""
+    """Return the resident memory of the process in bytes, as Linux counts it."""
     return _status("VmRSS")
 
 
@@ -90,8 +89,8 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
     """Return the bytes that a call holds at its peak, beyond those held before it.
 
     On the CPU this is the resident memory of the process as Linux counts it, while every large
-    block goes back to the system as soon as it is freed; with what is kept `at_hand` of freed
-    blocks it is more, by as much as holes of the wrong size take up.
+    block goes back to the system as soon as it is freed; with freed blocks kept `at_hand` it is
+    more, by as much as holes of the wrong size take up.
     """
     gc.collect()
     if device.type == "cuda":
@@ -111,57 +110,60 @@ def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bo
 
 @contextlib.contextmanager
 def own_peak(every: float = 0.01) -> Iterator[list[int]]:
-    """Watch, as long as this lasts, how much is held that is no page of a mapped file.
+    """Sample the memory of this process, without pages of mapped files, in a `with` block.
 
     Args:
-        every: seconds between two looks.
+        every: seconds between two samples.
 
     Yields:
-        What has been seen so far, in bytes.
+        A list of one number: the peak so far, in bytes.
     """
-    seen, ended = [_status("RssAnon")], threading.Event()
+    peak, ended = [_status("RssAnon")], threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not ended.wait(every):
-            seen[0] = max(seen[0], _status("RssAnon"))
+            peak[0] = max(peak[0], _status("RssAnon"))
 
-    thread = threading.Thread(target=look, daemon=True)
+    thread = threading.Thread(target=sample, daemon=True)
     thread.start()
     try:
-        yield seen
+        yield peak
     finally:
         ended.set()
         thread.join()
 
 
 def available_memory() -> float:
-    """Return how many more bytes can be held: what Linux says is available, to the group it is in.
+    """Return how many more bytes this process can allocate: of the machine and of its cgroup.
 
-    Where nothing says how much there is, it is endless.
+    Infinity where the system does not say.
     """
-    found = [math.inf]
-    with contextlib.suppress(OSError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found.append(1024 * next(int(line.split()[1]) for line in lines if "MemAvailable" in line))
-    with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-        group = _group()
-        most, used = (int((group / f"memory.{word}").read_text()) for word in ("max", "current"))
-        told = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
-        files = int(told["inactive_file"]) + int(told["active_file"])  # given back when asked for
-        found.append(max(0, most - used + files))
-    return min(found)
+    limits = [math.inf]
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        limits.append(_kibibytes(Path("/proc/meminfo"), "MemAvailable"))
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        group = _cgroup()
+        limit, used = (int((group / f"memory.{name}").read_text()) for name in ("max", "current"))
+        stat = dict(map(str.split, (group / "memory.stat").read_text().splitlines()))
+        files = int(stat["inactive_file"]) + int(stat["active_file"])  # freed on demand
+        limits.append(max(0, limit - used + files))
+    return min(limits)
 
 
-def _group() -> Path:
-    """Return the folder of the group of processes that this one is in, or the root of all."""
+def _cgroup() -> Path:
+    """Return the folder of the cgroup of this process, or the root of all."""
     root = Path("/sys/fs/cgroup")
     lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = next((each.partition("::")[2] for each in lines if each.startswith("0::")), "/")
-    folder = root / own.lstrip("/")
+    name = next((line.partition("::")[2] for line in lines if line.startswith("0::")), "/")
+    folder = root / name.lstrip("/")
     return folder if (folder / "memory.max").exists() else root
 
 
 def _status(key: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    line = next(each for each in lines if each.startswith(f"{key}:"))
-    return int(line.split()[1]) * 1024
+    return _kibibytes(Path("/proc/self/status"), key)
+
+
+def _kibibytes(path: Path, key: str) -> int:
+    """Return the bytes of a line `key: N kB`."""
+    lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
+    return 1024 * int(lines[key].split()[0])

@@ -1,8 +1,6 @@
-"""The processes of one run: which of them this is, and what they send each other.
+"""The processes of one run: rank, count, and collectives that are no-ops in one process.
 
-They are started by `zoo train --processes R`, on one machine, or by torchrun, on any number. A run
-of one process is a run like any other: nothing is sent then, and every function here returns what
-it was given.
+They are started by `zoo train --processes R`, on one machine, or by torchrun, on any number.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.rendezvous import rendezvous as env_rendezvous
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from zoo.errors import ZooError
 
@@ -33,11 +30,11 @@ RUN = "run"
 LOST = 75
 """The exit code of a process that has lost another: EX_TEMPFAIL, of sysexits.h."""
 
-PATIENCE = timedelta(days=365)
-"""How long one waits for another, whose evaluation may take hours. One that has ended is noticed at
+TIMEOUT = timedelta(days=365)
+"""Of collectives: another process may evaluate for hours. One that has ended is noticed at
 once, as its connections are closed."""
 
-MEETING = timedelta(minutes=5)
+START_TIMEOUT = timedelta(minutes=5)
 """How long processes of several machines wait for each other before they begin."""
 
 _GONE = re.compile(r"gloo|NCCL|closed by peer|reset by peer|timed? ?out", re.IGNORECASE)
@@ -60,9 +57,9 @@ def start() -> None:
     importlib.import_module("torch._dynamo")
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        store, own, number = _meet()
+        store, rank, world_size = _rendezvous()
         distributed.init_process_group(
-            backend, timeout=PATIENCE, store=store, rank=own, world_size=number
+            backend, timeout=TIMEOUT, store=store, rank=rank, world_size=world_size
         )
     except (ValueError, KeyError, distributed.DistError) as error:
         raise ZooError(
@@ -73,14 +70,14 @@ def start() -> None:
     atexit.register(leave)
 
 
-def _meet() -> tuple[distributed.Store, int, int]:
-    """Return what the processes find each other by, the number of this one, and how many."""
+def _rendezvous() -> tuple[distributed.Store, int, int]:
+    """Return the store by which processes find each other, the rank of this one, and how many."""
     folder = rendezvous()
     if folder is None:
         os.environ.setdefault("MASTER_PORT", "29500")
-        return next(env_rendezvous("env://", timeout=MEETING))
-    own, number = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    return distributed.FileStore(str(folder / "store"), number), own, number
+        return next(env_rendezvous("env://", timeout=START_TIMEOUT))
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return distributed.FileStore(str(folder / "store"), world_size), rank, world_size
 
 
 def rendezvous() -> Path | None:
@@ -89,10 +86,10 @@ def rendezvous() -> Path | None:
 
 
 def tell_run(folder: Path) -> None:
-    """Tell who has started these processes which run they train."""
-    told = rendezvous()
-    if told is not None and rank() == 0:
-        (told / RUN).write_text(str(folder))
+    """Tell the launcher of these processes which run they train."""
+    place = rendezvous()
+    if place is not None and rank() == 0:
+        (place / RUN).write_text(str(folder))
 
 
 def resume_command(run: str, processes: int | None = None) -> str:
@@ -136,44 +133,10 @@ def wait() -> None:
         distributed.barrier()
 
 
-class SentBytes(TorchDispatchMode):
-    """Counts, as long as it lasts, the bytes that this process sends.
-
-        with SentBytes() as sent:
-            step()
-        print(sent.total)
-
-    The collectives are taken to be ring algorithms, as gloo has them. Every operation of torch
-    passes through here and takes longer: time it elsewhere.
-
-    Attributes:
-        total: the bytes so far.
-    """
-
-    def __init__(self):
-        super().__init__()
-        self.total = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        """Count and run an operation."""
-        sent = _SENT.get(function.name().partition(".")[0])
-        if sent is not None:
-            self.total += sent(count(), arguments)
-        return function(*arguments, **(options or {}))
-
-
-_SENT = {
-    "c10d::allgather_": lambda r, given: (r - 1) * given[1][0].nbytes,  # of the own rows
-    "c10d::reduce_scatter_": lambda r, given: (r - 1) * given[0][0].nbytes,  # of the own sum
-    "c10d::allreduce_": lambda r, given: 2 * (r - 1) * given[0][0].nbytes // r,
-}
-"""Collective to `(processes R, its arguments) -> bytes that a process sends`."""
-
-
 def shares(total: int) -> list[int]:
     """Return how many of a total each process has; they differ by one at most."""
     small, larger = divmod(total, count())
-    return [small + (each < larger) for each in range(count())]
+    return [small + (number < larger) for number in range(count())]
 
 
 def gather(x: Tensor, sizes: list[int]) -> Tensor:
@@ -186,30 +149,27 @@ def gather(x: Tensor, sizes: list[int]) -> Tensor:
     if count() == 1:
         return x
     longest = max(sizes)
-    everyone = x.new_empty(count(), longest, *x.shape[1:])
+    padded = x.new_empty(count(), longest, *x.shape[1:])
     own = x.contiguous()
     if len(own) < longest:  # every process must send as much
         own = torch.cat([own, own.new_zeros(longest - len(own), *x.shape[1:])])
-    distributed.all_gather(list(everyone), own)
-    return torch.cat([rows[:size] for rows, size in zip(everyone, sizes, strict=True)])
+    distributed.all_gather(list(padded), own)
+    return torch.cat([rows[:size] for rows, size in zip(padded, sizes, strict=True)])
 
 
 def sum_own(x: Tensor, sizes: list[int]) -> Tensor:
     """Return the rows of this process of the sum over all processes of x (sum of sizes, ...)."""
     if count() == 1:
         return x
-    longest = max(sizes)
-    everyone = x.new_zeros(count(), longest, *x.shape[1:])
-    for rows, part in zip(everyone, x.split(sizes), strict=True):
+    padded = x.new_zeros(count(), max(sizes), *x.shape[1:])
+    for rows, part in zip(padded, x.split(sizes), strict=True):
         rows[: len(part)] = part
-    own = torch.empty_like(everyone[0])
-    distributed.reduce_scatter(own, list(everyone))
+    own = torch.empty_like(padded[0])
+    distributed.reduce_scatter(own, list(padded))
     return own[: sizes[rank()]]
 
 
 class _Gather(torch.autograd.Function):
-    """`gather`, whose gradient is the sum of what all processes made of the rows."""
-
     @staticmethod
     def forward(ctx, x, sizes):
         ctx.sizes = sizes
@@ -221,7 +181,7 @@ class _Gather(torch.autograd.Function):
 
 
 def gather_with_gradient(x: Tensor, sizes: list[int]) -> Tensor:
-    """Return what `gather` does; the gradient is the sum of what all processes made of the rows."""
+    """Return what `gather` does; the gradient is summed over all processes."""
     return _Gather.apply(x, sizes)
 
 
@@ -247,15 +207,16 @@ def sum_gradients(parameters: Iterable[nn.Parameter]) -> None:
     A process without a gradient, whose own nodes gave none, adds zeros; where none has one, it
     stays None.
     """
-    known = [each for each in parameters if each.requires_grad]
-    if count() == 1 or not known:
+    weights = [weight for weight in parameters if weight.requires_grad]
+    if count() == 1 or not weights:
         return
-    given = [torch.zeros_like(each) if each.grad is None else each.grad for each in known]
-    has = known[0].new_tensor([each.grad is not None for each in known])
-    summed = total(torch.cat([parameters_to_vector(given), has]))
-    vector_to_parameters(summed[: -len(known)], given)
-    for each, gradient, some in zip(known, given, summed[-len(known) :].tolist(), strict=True):
-        each.grad = gradient if some else None
+    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    has = weights[0].new_tensor([weight.grad is not None for weight in weights])
+    summed = total(torch.cat([parameters_to_vector(gradients), has]))
+    vector_to_parameters(summed[: -len(weights)], gradients)
+    some = summed[-len(weights) :].tolist()
+    for weight, gradient, has_gradient in zip(weights, gradients, some, strict=True):
+        weight.grad = gradient if has_gradient else None
 
 
 def exchange_rows(own: Tensor, sizes: list[int], wanted: Tensor) -> Tensor:
@@ -273,24 +234,24 @@ def exchange_rows(own: Tensor, sizes: list[int], wanted: Tensor) -> Tensor:
     if count() == 1:
         return own[wanted]
     until = torch.searchsorted(wanted, ends)
-    asking = until.diff(prepend=until.new_zeros(1))
-    asked = torch.empty_like(asking)
-    distributed.all_to_all_single(asked, asking)
-    asking, asked = asking.tolist(), asked.tolist()
-    numbers = wanted.new_empty(sum(asked))
-    distributed.all_to_all_single(numbers, wanted, asked, asking)
-    answers = own[numbers - (int(ends[rank()]) - len(own))].contiguous().view(torch.uint8)
+    receive = until.diff(prepend=until.new_zeros(1))  # rows from each process
+    send = torch.empty_like(receive)
+    distributed.all_to_all_single(send, receive)
+    receive, send = receive.tolist(), send.tolist()
+    numbers = wanted.new_empty(sum(send))
+    distributed.all_to_all_single(numbers, wanted, send, receive)
+    sent = own[numbers - (int(ends[rank()]) - len(own))].contiguous().view(torch.uint8)
     rows = torch.empty(len(wanted), own.shape[1], dtype=own.dtype)
-    distributed.all_to_all_single(rows.view(torch.uint8), answers, asking, asked)
+    distributed.all_to_all_single(rows.view(torch.uint8), sent, receive, send)
     return rows
 
 
 def average_buffers(buffers: list[Tensor], counts: bool = True) -> None:
-    """Replace what a model counts as it goes, running means for example, by the processes' mean.
+    """Replace buffers of a model, such as running means, by their mean over the processes.
 
     Args:
-        buffers: of fractions.
-        counts: whether this process is one of those whose mean it is.
+        buffers: of floating point.
+        counts: whether those of this process are part of the mean.
     """
     if count() > 1 and buffers:
         own = parameters_to_vector(buffers)

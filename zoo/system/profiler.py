@@ -9,13 +9,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 FIRST, EPOCHS = 2, 5
-"""Epochs that are left alone, since much is made once, and epochs that are looked at."""
+"""Epochs that are skipped, since they initialise much, and epochs that are profiled."""
 
 SHOWN = 10
 
 
 class Profile:
-    """Look at some epochs of a training; `watch` is to be called after every one."""
+    """Profile some epochs of a training; call `watch` after every one."""
 
     def __init__(self, device: torch.device):
         kinds = [ProfilerActivity.CPU]
@@ -51,14 +51,14 @@ class Profile:
             return []
         events = self._profile.key_averages()
         word = "self_device_time_total" if self._on_cuda else "self_cpu_time_total"
-        total = sum(getattr(each, word) for each in events)
-        events = sorted(events, key=lambda each: getattr(each, word), reverse=True)
+        total = sum(getattr(event, word) for event in events)
+        events = sorted(events, key=lambda event: getattr(event, word), reverse=True)
         return [
             {
-                "operation": each.key,
-                "calls per epoch": round(each.count / self.epochs, 1),
-                "ms per epoch": round(getattr(each, word) / 1000 / self.epochs, 2),
-                "share": f"{getattr(each, word) / total:.1%}",
+                "operation": event.key,
+                "calls per epoch": round(event.count / self.epochs, 1),
+                "ms per epoch": round(getattr(event, word) / 1000 / self.epochs, 2),
+                "share": f"{getattr(event, word) / total:.1%}",
             }
-            for each in events[:SHOWN]
+            for event in events[:SHOWN]
         ]

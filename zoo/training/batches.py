@@ -1,8 +1,8 @@
-"""What a model is given at a time: the strategies of `train.batching`, each a loader of batches.
+"""Train and eval loaders: what a model is given at a time, by the words of `train.batching`.
 
 The whole graph in one step, or a share of its nodes in each process; batches of the nodes of a
 graph: random ones, clusters, or some with sampled neighbours; of samples, such as graphs; and of
-snapshots in time. That of pairs of texts, by their tokens, is in `zoo.sequences.batches`.
+snapshots in time. That of pairs of texts is in `zoo.sequences.batches`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoo.canonical_form import derived
 from zoo.config.options import MOST, Count, Table
@@ -30,13 +30,7 @@ from zoo.data.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import neighbours
 from zoo.graphs.per_graph import questions
-from zoo.graphs.sampling import (
-    check_neighbours,
-    clusters,
-    contained,
-    induced,
-    neighbourhood,
-)
+from zoo.graphs.sampling import check_neighbours, clusters, contained, induced, neighbourhood
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
 from zoo.ops.losses import known_numbers
@@ -46,12 +40,18 @@ from zoo.system import process_group
 from zoo.system.memory import SideStream, out_of_memory, upload
 from zoo.tasks.task import Measure, Task
 
-_AHEAD = 2
+PREFETCH = 2
 """Batches that are made while a step is taken."""
+
+Forward = Callable[[Graph, Tensor], Tensor]
+"""`(graph, x) -> logits`, a row per node."""
+
+Score = Callable[[str, Sequence[Measure]], list[float]]
+"""`(part, measures) -> numbers` of a part of the split: train, val or test."""
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return x: features that are not augmented, logits that are read as they are."""
+    """Return x: features that are not augmented, logits without a readout."""
     return x
 
 
@@ -74,7 +74,7 @@ class TrainingData(NamedTuple):
 
 
 def training_alone(on: TrainingData) -> TrainingData:
-    """Return what a model learns from where it does not see the nodes that it is measured by.
+    """Return the data of inductive training: nobody sees the nodes that a model is measured by.
 
     It is trained on the training nodes alone, and measured on these together with the nodes of
     validation, or with those of the test.
@@ -92,28 +92,23 @@ def training_alone(on: TrainingData) -> TrainingData:
         nodes = torch.cat([train, getattr(split, name)])
         apart[name] = on.data.part(nodes), torch.arange(count, len(nodes))
     data, rows = apart["train"]
-    split = dataclasses.replace(split, train=rows)
-    return on._replace(data=data, split=split, apart=apart)
-
-
-Score = Callable[[str, Sequence[Measure]], list[float]]
-"""What some measures say of a part of the split: train, val or test."""
+    return on._replace(data=data, split=dataclasses.replace(split, train=rows), apart=apart)
 
 
 def nodes_of(split: Split) -> Tensor:
     """Return the nodes of all parts, (m,), one part after another."""
-    return torch.cat([getattr(split, each) for each in PARTS])
+    return torch.cat([getattr(split, part) for part in PARTS])
 
 
 def score(logits: Tensor, y: Tensor, split: Split) -> Score:
-    """Return what is said of each part, for the logits (m, C) and labels of its `nodes_of`."""
-    sizes = [len(getattr(split, each)) for each in PARTS]
+    """Return the scores of each part, for the logits (m, C) and labels of its `nodes_of`."""
+    sizes = [len(getattr(split, part)) for part in PARTS]
     pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
     return lambda part, measures: [measure(*pairs[part]) for measure in measures]
 
 
 class Batch(NamedTuple):
-    """A mini-batch: what a model is given at a time in training.
+    """A mini-batch of training.
 
     Attributes:
         graph: the graph, or a part of it.
@@ -122,10 +117,10 @@ class Batch(NamedTuple):
         rows: those to train on, (m,) int64.
         weight: of their loss: 1, or the share of all training nodes of a step that they are.
         share: of the penalty, likewise.
-        seed: of what the model draws; None where it draws from the run's generator.
+        seed: of the model's random numbers; None: they come from the run's generator.
         last: whether a step is taken after it.
         until: share of the epoch's steps that are taken then, that one included.
-        read: the model's logits to those that the rows count, such as means over each graph.
+        read: readout: the model's logits to those of the samples, such as means over each graph.
         place: among the batches of its step; None of one that another process has too.
     """
 
@@ -149,26 +144,19 @@ class FullBatch:
         self.data, self.device = moved(data, device), torch.device(device)
         self.train = train.to(device)
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
-        """Give the mini-batches of an epoch: one."""
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield the mini-batches of an epoch: one."""
         yield Batch(self.data.graph, self.data.x, self.data.y, self.train)
 
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
-        """Return the logits of some nodes, (m, C), for a function that answers for a graph."""
-        return answer(self.data.graph, self.data.x)[upload(nodes, self.device)]
+    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
+        """Return the logits of some nodes, (m, C)."""
+        return forward(self.data.graph, self.data.x)[upload(nodes, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Answer for the nodes of all parts at once; return what measures say of each."""
+        """Run inference for the nodes of all parts at once; return their scores."""
         nodes = nodes_of(on.split)
-        logits = infer(model, self, precision, lambda answer: self.logits(answer, nodes))
+        logits = infer(model, self, precision, lambda forward: self.logits(forward, nodes))
         return score(logits, upload(on.data.y[nodes], logits.device), on.split)
-
-    def combine(self, model: nn.Module) -> None:
-        """Reduce gradients over processes. No-op: they are identical on every rank."""
-
-    def total(self, loss: Tensor) -> Tensor:
-        """Return the loss of all processes."""
-        return loss
 
 
 class FullBatchWhereItFits:
@@ -181,7 +169,7 @@ class FullBatchWhereItFits:
         self.data, self.train, self.device = data, train, torch.device(device)
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Answer for the nodes of all parts at once; return what measures say of each."""
+        """Run inference for the nodes of all parts at once; return their scores."""
         try:
             return FullBatch(self.data, self.train, self.device).scores(model, on, precision)
         except (RuntimeError, MemoryError) as error:
@@ -199,62 +187,101 @@ class InductiveEvaluation:
         self.parts = {name: FullBatch(data, rows, device) for name, (data, rows) in apart.items()}
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Measure a part, which is answered for when it is asked for."""
+        """Return the scores; inference on a part runs when its score is computed."""
 
         def score(part: str, measures: Sequence[Measure]) -> list[float]:
-            over = self.parts[part]
-            logits = infer(model, over, precision, lambda answer: over.logits(answer, over.train))
-            return [measure(logits, over.data.y[over.train]) for measure in measures]
+            loader = self.parts[part]
+            rows = loader.train
+            logits = infer(model, loader, precision, lambda forward: loader.logits(forward, rows))
+            return [measure(logits, loader.data.y[rows]) for measure in measures]
 
         return score
 
 
 class DataParallelBatches(FullBatch):
-    """Work that the processes divide among them."""
+    """Batches that several processes divide among them: gradients are summed before a step.
 
-    def combine(self, model: nn.Module) -> None:
-        """All-reduce the gradients."""
-        process_group.sum_gradients(model.parameters())
+    What is random in an epoch follows from the run's seed and the epoch's number alone.
 
-    def total(self, loss: Tensor) -> Tensor:
-        """Return the loss of all processes."""
-        return process_group.total(loss)
+    Attributes:
+        per_step: batches, of each process, whose gradients are added up for one step.
+        seed: of the run.
+    """
+
+    per_step = 0
+
+    def share_batches(
+        self, batches: list[Tensor], count: Callable[[Tensor], int], epoch: int
+    ) -> Iterator[tuple[Tensor, dict[str, Any]]]:
+        """Yield the batches of this process, each with what `Batch` has of its step.
+
+        Where others have one more in a step, the first of the step is repeated with weight 0, so
+        that all processes take as many.
+
+        Args:
+            batches: of the epoch, in their order: the nodes, or samples, of each.
+            count: of the known labels of one, by which batches weigh in a step.
+            epoch: its number.
+        """
+        rank, processes = process_group.rank(), process_group.count()
+        together = self.per_step * processes
+        for start in range(0, len(batches), together):
+            step = batches[start : start + together]
+            counts = [count(batch) for batch in step]
+            places: list[int | None] = [*range(rank, len(step), processes)]
+            places += [None] * (-(-len(step) // processes) - len(places))
+            for turn, number in enumerate(places, 1):
+                weight = 0.0 if number is None else counts[number] / max(1, sum(counts))
+                yield (
+                    step[number or 0],
+                    {
+                        "weight": weight,
+                        "share": weight,
+                        "seed": seed_of((self.seed, epoch, start + (number or 0))),
+                        "last": turn == len(places),
+                        "until": min(1.0, (start + together) / len(batches)),
+                        "place": number,
+                    },
+                )
 
 
 class ShardedBatches(DataParallelBatches):
-    """A share of the nodes for each process, dealt anew after some steps.
+    """A share of the nodes for each process, shuffled again every `reshuffle_every` epochs.
 
-    Evaluation has a deal of its own that stays. What each process draws follows from the run's
+    Evaluation has shares of its own that stay. What each process draws follows from the run's
     seed, its rank and the epoch.
     """
 
-    def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, redeal: int):
+    def __init__(
+        self, data: Dataset, train: Tensor, device: torch.device | str, reshuffle_every: int
+    ):
         super().__init__(data, train, device)
-        self.redeal, self.seed, self.dealt = redeal, torch.initial_seed() % 2**63, -1
-        self.training = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
-        self.training[self.train] = True
+        self.reshuffle_every, self.shuffles = reshuffle_every, -1
+        self.seed = torch.initial_seed() % 2**63
+        self.is_train = torch.zeros(len(data.x), dtype=torch.bool, device=self.device)
+        self.is_train[self.train] = True
         self.known = known_numbers(self.data.y)
-        self.whole = max(1, int(self.known[self.train].sum()))
-        self.fixed = self._deal(0)
+        self.total = max(1, int(self.known[self.train].sum()))
+        self.eval_shard = self._shard(0)
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
-        """Give the share that this process has in the present step."""
-        if epoch // self.redeal != self.dealt:
-            self.dealt = epoch // self.redeal
-            self.shard = self._deal(1 + self.dealt)
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield the share that this process has in the present step."""
+        if epoch // self.reshuffle_every != self.shuffles:
+            self.shuffles = epoch // self.reshuffle_every
+            self.shard = self._shard(1 + self.shuffles)
         nodes = self.shard.nodes.to(self.device)
-        rows = self.training[nodes].nonzero().squeeze(1)
-        weight = int(self.known[nodes[rows]].sum()) / self.whole
+        rows = self.is_train[nodes].nonzero().squeeze(1)
+        weight = int(self.known[nodes[rows]].sum()) / self.total
         share = len(nodes) / len(self.data.x)
         seed = seed_of((self.seed, process_group.rank(), epoch))
         yield Batch(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
 
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""
-        own, nodes = (upload(each, self.device) for each in (self.fixed.nodes, nodes))
-        return self.fixed.in_place(answer(self.fixed, self.data.x[own]))[nodes]
+        own, nodes = upload(self.eval_shard.nodes, self.device), upload(nodes, self.device)
+        return self.eval_shard.in_place(forward(self.eval_shard, self.data.x[own]))[nodes]
 
-    def _deal(self, number: int) -> Shard:
+    def _shard(self, number: int) -> Shard:
         order = random_order(len(self.data.x), seed_of((self.seed, number)))
         return Shard(self.data.graph, order)
 
@@ -266,14 +293,14 @@ def moved(data: Dataset, device: torch.device | str) -> Dataset:
         ZooError: neighbours of an on-disk graph are none of its nodes.
     """
     check_neighbours(data.graph)
-    parts = {"x": data.x.to(device).float(), "y": data.y.to(device)}  # fp16 is widened there
-    return dataclasses.replace(data, **parts, graph=place(data.graph, device))
+    tensors = {"x": data.x.to(device).float(), "y": data.y.to(device)}  # fp16 is widened there
+    return dataclasses.replace(data, **tensors, graph=place(data.graph, device))
 
 
-def infer(model: Model, over: FullBatch, precision: str, ask: Callable[[Callable], Any]) -> Any:
-    """Run inference in eval mode: return what `ask` makes of `(graph, x) -> logits`."""
-    with evaluating(model, over.device, precision):
-        return ask(lambda graph, x: model(graph, x).logits.float())
+def infer(model: Model, loader: FullBatch, precision: str, run: Callable[[Forward], Any]) -> Any:
+    """Run inference in eval mode: return what `run` makes of `(graph, x) -> logits`."""
+    with evaluating(model, loader.device, precision):
+        return run(lambda graph, x: model(graph, x).logits.float())
 
 
 @contextlib.contextmanager
@@ -295,30 +322,30 @@ def autocast(device: torch.device, precision: str) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 
-def ahead(make: Callable, items: Iterable, device: torch.device | str = "cpu") -> Iterator:
-    """Give what is made of each item, the next few of which a thread makes meanwhile.
+def prefetch(make: Callable, items: Iterable, device: torch.device | str = "cpu") -> Iterator:
+    """Yield `make(item)` of each item, the next few of which a thread makes meanwhile.
 
-    Copies to a GPU run beside what it computes; what is given may be used until the next one.
+    Copies to a GPU run beside its kernels; what is yielded may be used until the next one.
     """
     if torch.device(device).type != "cuda":
-        return _ahead(make, items)
+        return _prefetch(make, items)
     side = SideStream(torch.device(device))
-    return side.give(_ahead(partial(side.make, make), items))
+    return side.give(_prefetch(partial(side.make, make), items))
 
 
-def _ahead(make: Callable, items: Iterable) -> Generator:
-    waiting: deque[Future] = deque()
+def _prefetch(make: Callable, items: Iterable) -> Generator:
+    futures: deque[Future] = deque()
     with ThreadPoolExecutor(1) as pool:
         try:
             for item in items:
-                waiting.append(pool.submit(make, item))
-                if len(waiting) > _AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                futures.append(pool.submit(make, item))
+                if len(futures) > PREFETCH:
+                    yield futures.popleft().result()
+            while futures:
+                yield futures.popleft().result()
         finally:
-            for each in waiting:
-                each.cancel()
+            for future in futures:
+                future.cancel()
 
 
 Fanout = Annotated[int, Field(ge=-1, le=MOST)]
@@ -326,135 +353,112 @@ Fanouts = Annotated[list[Fanout], Field(min_length=1, max_length=32)]
 
 
 class Batches(DataParallelBatches):
-    """Batches of nodes, made by a thread of its own while steps are taken.
-
-    What is drawn in an epoch follows from the run's seed and the epoch's number alone. Several
-    processes divide the batches of a step among them.
+    """Batches of nodes, made by a thread while steps are taken; another strategy defines `sample`.
 
     Attributes:
         waited: seconds that steps have waited for batches.
-        asked: what the model asks about a graph, as far as it is known from the last batch.
+        structure: look-ups that the model made on the last batch's graph, which the thread makes
+            on the next ones of a GPU.
     """
 
-    asked: Sequence[Callable[[Graph], object]] = ()
+    structure: Sequence[Callable[[Graph], object]] = ()
 
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, per_step: int):
         self.data, self.device, self.per_step = data, torch.device(device), per_step
         self.graph = derived(data.graph.formats("csc"), data.graph)
-        neighbours(self.graph)  # brought into order now, not by the thread
+        neighbours(self.graph)  # sorted now, not by the thread
         self.train, self.seed, self.waited = train, torch.initial_seed() % 2**63, 0.0
-        self.training = torch.zeros(len(data.x), dtype=torch.bool)
-        self.training[train] = True
+        self.is_train = torch.zeros(len(data.x), dtype=torch.bool)
+        self.is_train[train] = True
         self.known = known_numbers(data.y)
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
-        """Give this process its batches of an epoch; any without training nodes is left out."""
-        batches = self.sample(seed_of((self.seed, epoch)))
-        with_training = [each for each in batches if self.training[each].any()]
-        dealt = self._dealt(with_training, epoch)
-        with contextlib.closing(self._ahead(lambda work: self._part(*work), dealt)) as made:
-            for part in made:
-                yield part._replace(x=self._features(part.x))
-                self.asked = questions(part.graph)
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield this process's batches of an epoch; any without training nodes is left out."""
+        sampled = self.sample(seed_of((self.seed, epoch)))
+        with_training = [nodes for nodes in sampled if self.is_train[nodes].any()]
+        own = self.share_batches(with_training, self._count_known, epoch)
+        with contextlib.closing(self._prefetch(lambda item: self._train_batch(*item), own)) as made:
+            for batch in made:
+                yield batch._replace(x=self._finish_features(batch.x))
+                self.structure = questions(batch.graph)
 
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""
-        asked, back = nodes.unique(return_inverse=True)
-        batches = [each for each in self._answered(asked) if contained(each, asked).any()]
-        own, idle = _shared(batches)
-        room = None
-        for number, made in enumerate(self._ahead(self._asked, [*own, *idle])):
-            chosen, graph, x, rows = made
-            found = answer(graph, self._features(x))[rows]
-            room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
+        wanted, back = nodes.unique(return_inverse=True)
+        batches = [batch for batch in self._eval_nodes(wanted) if contained(batch, wanted).any()]
+        rank, processes = process_group.rank(), process_group.count()
+        own = batches[rank::processes]
+        idle = batches[:1] * (-(-len(batches) // processes) - len(own))  # as many as others have
+        result = None
+        for number, batch in enumerate(self._prefetch(self._eval_batch, [*own, *idle])):
+            chosen, graph, x, rows = batch
+            logits = forward(graph, self._finish_features(x))[rows]
+            if result is None:
+                result = logits.new_zeros(len(wanted), *logits.shape[1:])
             if number < len(own):
-                wanted = contained(chosen, asked).nonzero().squeeze(1)
-                places = torch.searchsorted(asked, chosen[wanted])
-                room[upload(places, self.device)] = found[upload(wanted, self.device)]
-        return process_group.total(room)[upload(back, self.device)]
+                here = contained(chosen, wanted).nonzero().squeeze(1)
+                places = torch.searchsorted(wanted, chosen[here])
+                result[upload(places, self.device)] = logits[upload(here, self.device)]
+        return process_group.total(result)[upload(back, self.device)]
 
     def sample(self, seed: int) -> list[Tensor]:
         """Return the nodes of each batch of an epoch, in any order: what another strategy defines.
 
         Args:
-            seed: of what is drawn; the same seed gives the same batches.
+            seed: of the random numbers; the same seed gives the same batches.
         """
         raise NotImplementedError
 
-    def _answered(self, asked: Tensor) -> list[Tensor]:
-        """Return the nodes of batches that answer for those asked (m,)."""
+    def _eval_nodes(self, wanted: Tensor) -> list[Tensor]:
+        """Return the nodes of batches that together contain all of `wanted` (m,)."""
         return self.sample(self.seed)
 
-    def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
+    def _subgraph(self, nodes: Tensor, seed: int) -> tuple[Tensor, Graph]:
         """Return the nodes that a batch of these, in increasing order, consists of; their graph."""
-        return chosen, induced(self.graph, chosen)
+        return nodes, induced(self.graph, nodes)
 
-    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
-        """Give this process its batches of each step, with their weight in it."""
-        together = self.per_step * process_group.count()
-        for start in range(0, len(batches), together):
-            step = batches[start : start + together]
-            known = [int(self.known[each[self.training[each]]].sum()) for each in step]
-            own, idle = _shared([*enumerate(step)])
-            until = min(1.0, (start + together) / len(batches))
-            for turn, (index, chosen) in enumerate([*own, *idle], 1):
-                weight = known[index] / max(1, sum(known)) if turn <= len(own) else 0.0
-                seed, last = seed_of((self.seed, epoch, start + index)), turn == len(own + idle)
-                yield chosen, weight, seed, last, until, index if turn <= len(own) else None
+    def _count_known(self, nodes: Tensor) -> int:
+        return int(self.known[nodes[self.is_train[nodes]]].sum())
 
-    def _part(
-        self,
-        chosen: Tensor,
-        weight: float,
-        seed: int,
-        last: bool,
-        until: float,
-        place: int | None,
-    ) -> Batch:
+    def _train_batch(self, chosen: Tensor, step: dict[str, Any]) -> Batch:
         chosen = chosen.sort().values
-        nodes, graph = self._cut(chosen, seed)
-        rows = torch.searchsorted(nodes, chosen[self.training[chosen]])
-        x, graph = self._rows(nodes), self._placed(graph)
-        y, rows = (upload(each, self.device) for each in (self.data.y[nodes], rows))
-        return Batch(graph, x, y, rows, weight, weight, seed, last, until, place=place)
+        nodes, graph = self._subgraph(chosen, step["seed"])
+        rows = torch.searchsorted(nodes, chosen[self.is_train[chosen]])
+        x, graph = self._gather_features(nodes), self._place(graph)
+        y, rows = upload(self.data.y[nodes], self.device), upload(rows, self.device)
+        return Batch(graph, x, y, rows, **step)
 
-    def _asked(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
+    def _eval_batch(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
         chosen = chosen.sort().values
-        nodes, graph = self._cut(chosen, self.seed)
+        nodes, graph = self._subgraph(chosen, self.seed)
         rows = upload(torch.searchsorted(nodes, chosen), self.device)
-        return chosen, self._placed(graph), self._rows(nodes), rows
+        return chosen, self._place(graph), self._gather_features(nodes), rows
 
-    def _placed(self, graph: Graph) -> Graph:
-        """Return a graph on the device; on a GPU with all that was asked about the last one."""
+    def _place(self, graph: Graph) -> Graph:
+        """Return a graph on the device; on a GPU with the structure that the model will look up."""
         graph = place(graph, self.device)
-        for ask in self.asked if self.device.type == "cuda" else ():
-            ask(graph)
+        for look_up in self.structure if self.device.type == "cuda" else ():
+            look_up(graph)
         return graph
 
-    def _rows(self, nodes: Tensor) -> Tensor:
-        """Return the features of some nodes, or what `_features` makes them of; in the thread."""
+    def _gather_features(self, nodes: Tensor) -> Tensor:
+        """Return the features of nodes, or what `_finish_features` needs of them; in the thread."""
         return upload(self.data.x[nodes], self.device).float()
 
-    def _features(self, rows: Tensor) -> Tensor:
-        """Return the features of a batch, (n, F), of its rows; between two steps."""
-        return rows
+    def _finish_features(self, gathered: Tensor) -> Tensor:
+        """Return the features of a batch, (n, F); between two steps, in the main thread."""
+        return gathered
 
-    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
-        """Give what is made of each item by a thread, and count how long is waited for it."""
-        with contextlib.closing(ahead(make, items, self.device)) as made:
+    def _prefetch(self, make: Callable, items: Iterable) -> Iterator:
+        """Yield what a thread makes of each item, and measure how long steps wait for it."""
+        with contextlib.closing(prefetch(make, items, self.device)) as made:
             while True:
                 start = time.perf_counter()
-                found = next(made, None)
+                batch = next(made, None)
                 self.waited += time.perf_counter() - start
-                if found is None:
+                if batch is None:
                     return
-                yield found
-
-
-def _shared(batches: list) -> tuple[list, list]:
-    """Return the batches of this process, and those that it repeats while others have one more."""
-    own = batches[process_group.rank() :: process_group.count()]
-    return own, batches[:1] * (-(-len(batches) // process_group.count()) - len(own))
+                yield batch
 
 
 class RandomNodes(Batches):
@@ -490,9 +494,10 @@ class Clusters(Batches):
         self, data, train, device, *, parts: Count, per_batch: Count = 1, per_step: Count = 1
     ):
         super().__init__(data, train, device, per_step)
-        found = clusters(data.graph, parts)
-        sizes = torch.bincount(found, minlength=parts).tolist()
-        self.clusters = [each for each in found.argsort(stable=True).split(sizes) if len(each)]
+        cluster_of = clusters(data.graph, parts)
+        sizes = torch.bincount(cluster_of, minlength=parts).tolist()
+        in_order = cluster_of.argsort(stable=True).split(sizes)
+        self.clusters = [nodes for nodes in in_order if len(nodes)]
         self.per_batch = per_batch
 
     def sample(self, seed: int) -> list[Tensor]:
@@ -503,7 +508,7 @@ class Clusters(Batches):
 
 
 class Neighbours(Batches):
-    """Some training nodes and what is drawn around them; only they have a loss.
+    """Some training nodes and sampled neighbours around them; only the former have a loss.
 
     GraphSAGE (arXiv 1706.02216), section 3.1.
 
@@ -539,30 +544,30 @@ class Neighbours(Batches):
         order = self.train[random_order(len(self.train), seed)]
         return list(order.tensor_split(-(-len(order) // self.size)))
 
-    def _answered(self, asked: Tensor) -> list[Tensor]:
-        return list(asked.tensor_split(-(-len(asked) // self.size)))
+    def _eval_nodes(self, wanted: Tensor) -> list[Tensor]:
+        return list(wanted.tensor_split(-(-len(wanted) // self.size)))
 
-    def _cut(self, chosen: Tensor, seed: int) -> tuple[Tensor, Graph]:
-        return neighbourhood(self.graph, chosen, self.fanouts, seed)
+    def _subgraph(self, nodes: Tensor, seed: int) -> tuple[Tensor, Graph]:
+        return neighbourhood(self.graph, nodes, self.fanouts, seed)
 
-    def _rows(self, nodes: Tensor) -> Tensor:
-        return nodes if self.own is not None else super()._rows(nodes)
+    def _gather_features(self, nodes: Tensor) -> Tensor:
+        return nodes if self.own is not None else super()._gather_features(nodes)
 
-    def _features(self, rows: Tensor) -> Tensor:
+    def _finish_features(self, gathered: Tensor) -> Tensor:
         if self.own is None:
-            return rows
-        found = process_group.exchange_rows(self.own, self.sizes, rows)
-        return upload(found, self.device).float()
+            return gathered
+        x = process_group.exchange_rows(self.own, self.sizes, gathered)
+        return upload(x, self.device).float()
 
 
-DEFAULT = 128
-"""Samples in a batch where nothing else is said."""
+SIZE = 128
+"""Samples in a batch where a recipe sets no size."""
 
-ANSWERED = 2**15
-"""Nodes of snapshots that are answered for at a time, but for the size of a batch."""
+EVAL_NODES = 2**15
+"""Nodes of snapshots in a batch of evaluation, but for the size of a batch of training."""
 
 POOL = 32
-"""Batches that exchange samples for others of their size."""
+"""Batches among which samples are sorted by size, so that those of a batch are alike."""
 
 
 class SampleBatches(DataParallelBatches):
@@ -586,107 +591,85 @@ class SampleBatches(DataParallelBatches):
     ):
         self.data, self.train, self.device = data, train, torch.device(device)
         self.per_step, self.seed = per_step, torch.initial_seed() % 2**63
-        self.size = size or (len(data.y) if tokens else DEFAULT)
+        self.size = size or (len(data.y) if tokens else SIZE)
         self.tokens, self.known = tokens, known_numbers(data.y)
 
-    def parts(self, epoch: int) -> Iterator[Batch]:
-        """Give this process its batches of an epoch."""
-        planned = self._planned(self.train, seed_of((self.seed, epoch)))
-        return self._ahead(lambda work: self._part(*work), self._dealt(planned, epoch))
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """Yield this process's batches of an epoch."""
+        sampled = self._sample(self.train, seed_of((self.seed, epoch)))
+        own = self.share_batches(sampled, lambda chosen: int(self.known[chosen].sum()), epoch)
+        return self._prefetch(lambda item: self._train_batch(*item), own)
 
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some samples, (m, C), a batch of like size at a time."""
-        asked, back = nodes.unique(return_inverse=True)
-        batches = self._answered(asked)
+        wanted, back = nodes.unique(return_inverse=True)
+        batches = self._eval_batches(wanted)
         own = batches[process_group.rank() :: process_group.count()] or batches[:1]
-        room = None
-        for chosen, (graph, x) in self._ahead(lambda each: (each, self._made(each)), own):
-            found = self.data.reader(chosen)(answer(graph, x))
-            room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            room[upload(torch.searchsorted(asked, chosen), self.device)] = found
+        result = None
+        made = self._prefetch(lambda chosen: (chosen, self._inputs(chosen)), own)
+        for chosen, (graph, x) in made:
+            logits = self.data.reader(chosen)(forward(graph, x))
+            if result is None:
+                result = logits.new_zeros(len(wanted), *logits.shape[1:])
+            result[upload(torch.searchsorted(wanted, chosen), self.device)] = logits
         if process_group.rank() >= len(batches):
-            room.zero_()  # others have answered
-        return process_group.total(room)[upload(back, self.device)]
+            result.zero_()  # other processes have them all
+        return process_group.total(result)[upload(back, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
-        """Measure a part, whose samples are answered for when it is asked for."""
+        """Return the scores; inference on a part runs when its score is computed."""
 
         def score(part: str, measures: Sequence[Measure]) -> list[float]:
             chosen = getattr(on.split, part)
-            logits = infer(model, self, precision, lambda answer: self.logits(answer, chosen))
+            logits = infer(model, self, precision, lambda forward: self.logits(forward, chosen))
             y = upload(on.data.y[chosen], logits.device)
             return [measure(logits, y) for measure in measures]
 
         return score
 
-    def _dealt(self, batches: list[Tensor], epoch: int) -> Iterator[tuple]:
-        """Give this process its batches of each step, with their share of what the step is told."""
-        rank, count = process_group.rank(), process_group.count()
-        together = self.per_step * count
-        for start in range(0, len(batches), together):
-            step = batches[start : start + together]
-            known = [int(self.known[each].sum()) for each in step]
-            whole = max(1, sum(known))
-            work = [(each, known[each] / whole) for each in range(rank, len(step), count)]
-            work = work or [(0, 0.0)]
-            for number, weight in work:
-                last, until = number == work[-1][0], min(1.0, (start + together) / len(batches))
-                seed = seed_of((self.seed, epoch, start + number))
-                place = number if rank < len(step) else None
-                yield step[number], weight, seed, last, until, place
+    def _eval_batches(self, samples: Tensor) -> list[Tensor]:
+        return self._split(samples[self.data.graphs.sizes[samples].argsort(stable=True)])
 
-    def _answered(self, asked: Tensor) -> list[Tensor]:
-        """Return batches of samples (m,) to answer for."""
-        return self._cut(asked[self.data.graphs.sizes[asked].argsort(stable=True)])
-
-    def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
+    def _sample(self, samples: Tensor, seed: int) -> list[Tensor]:
         """Return samples (m,) in random batches, each of like size."""
         samples = samples[random_order(len(samples), seed)]
         sizes = self.data.graphs.sizes[samples]
         if (sizes == sizes[0]).all():
-            return self._cut(samples)
+            return self._split(samples)
         pool = POOL * self.size
         if self.tokens:
             pool = min(pool, max(1, POOL * self.tokens * len(sizes) // int(sizes.sum())))
         batches = []
-        for some, many in zip(samples.split(pool), sizes.split(pool), strict=True):
-            batches += self._cut(some[many.argsort(stable=True)])
+        for some, their_sizes in zip(samples.split(pool), sizes.split(pool), strict=True):
+            batches += self._split(some[their_sizes.argsort(stable=True)])
         order = random_order(len(batches), seed_of((seed, 1)))
-        return [batches[each] for each in order.tolist()]
+        return [batches[number] for number in order.tolist()]
 
-    def _cut(self, samples: Tensor) -> list[Tensor]:
-        """Cut samples (m,) into batches as they follow each other."""
+    def _split(self, samples: Tensor) -> list[Tensor]:
+        """Split samples (m,) into batches, in their order."""
         if not self.tokens:
             return list(samples.tensor_split(-(-len(samples) // self.size)))
-        starts, held = [0], 0
+        starts, total = [0], 0
         for number, nodes in enumerate(self.data.graphs.sizes[samples].tolist()):
-            full = number - starts[-1] == self.size or held + nodes > self.tokens
+            full = number - starts[-1] == self.size or total + nodes > self.tokens
             if full and number > starts[-1]:
                 starts.append(number)
-                held = 0
-            held += nodes
+                total = 0
+            total += nodes
         return [samples[first:last] for first, last in pairwise([*starts, len(samples)])]
 
-    def _part(
-        self,
-        chosen: Tensor,
-        weight: float,
-        seed: int,
-        last: bool,
-        until: float,
-        place: int | None,
-    ) -> Batch:
-        graph, x = self._made(chosen)
+    def _train_batch(self, chosen: Tensor, step: dict[str, Any]) -> Batch:
+        graph, x = self._inputs(chosen)
         y = upload(self.data.y[chosen], self.device)
-        rows, read = torch.arange(len(chosen), device=self.device), self.data.reader(chosen)
-        return Batch(graph, x, y, rows, weight, weight, seed, last, until, read, place)
+        rows = torch.arange(len(chosen), device=self.device)
+        return Batch(graph, x, y, rows, read=self.data.reader(chosen), **step)
 
-    def _made(self, chosen: Tensor) -> tuple[Graph, Tensor]:
+    def _inputs(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
         return place(graph, self.device), upload(x, self.device)
 
-    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
-        return ahead(make, items, self.device)
+    def _prefetch(self, make: Callable, items: Iterable) -> Iterator:
+        return prefetch(make, items, self.device)
 
 
 class SnapshotBatches(SampleBatches):
@@ -716,19 +699,19 @@ class SnapshotBatches(SampleBatches):
         super().__init__(data, train, device, size=size, per_step=per_step)
         self.shuffle = shuffle
 
-    def _planned(self, samples: Tensor, seed: int) -> list[Tensor]:
+    def _sample(self, samples: Tensor, seed: int) -> list[Tensor]:
         order = random_order(len(samples), seed) if self.shuffle else slice(None)
-        return self._cut(samples[order])
+        return self._split(samples[order])
 
-    def _answered(self, asked: Tensor) -> list[Tensor]:
-        return list(asked.split(max(self.size, ANSWERED // int(self.data.graphs.sizes[0]))))
+    def _eval_batches(self, samples: Tensor) -> list[Tensor]:
+        return list(samples.split(max(self.size, EVAL_NODES // int(self.data.graphs.sizes[0]))))
 
-    def _part(self, chosen: Tensor, *how) -> Batch:
-        part = super()._part(chosen, *how)
+    def _train_batch(self, chosen: Tensor, step: dict[str, Any]) -> Batch:
+        batch = super()._train_batch(chosen, step)
         y = upload(self.data.scaled_targets(chosen), self.device)
-        return part._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
+        return batch._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
 
-    def _ahead(self, make: Callable, items: Iterable) -> Iterator:
+    def _prefetch(self, make: Callable, items: Iterable) -> Iterator:
         return map(make, items)  # rows of what is in memory: waiting for a thread takes longer
 
 
@@ -744,10 +727,10 @@ BATCHING = Table(
         "tokens": "zoo.sequences.batches:TokenBatches",
     },
 )
-"""Word to builder `(data, train, device, *, options) -> mini-batch strategy`.
+"""Word to builder `(data, train, device, *, options) -> loader`.
 
 One of your own, of batches of nodes, is a class below `Batches` with its own `sample`.
 """
 
 BUILT_IN = frozenset(BATCHING)
-"""The words of which data say whether they are for them; one of your own is taken as asked."""
+"""The words that data list in their `batching`; one of your own is taken as it is."""

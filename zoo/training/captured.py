@@ -1,8 +1,7 @@
 """A full-batch step or evaluation as a CUDA graph: recorded once, replayed from then on.
 
-On a small graph it is hundreds of operations that each take a GPU less time than the host takes to
-ask for them; a replay asks for all of them at once. Nguyen et al., "Accelerating PyTorch with CUDA
-Graphs" (2021).
+On a small graph it is hundreds of kernels that each run shorter than their launch takes; a replay
+launches all at once. Nguyen et al., "Accelerating PyTorch with CUDA Graphs" (2021).
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from zoo.errors import ZooError
 from zoo.ops.random_order import Draws
 from zoo.system.context import using
 
-WARM = 3
-"""Calls that are made as they are before one is recorded: what is made once is made in them."""
+WARM_UP = 3
+"""Calls before one is recorded: what is initialised once is initialised in them."""
 
 
 def can_record(model: nn.Module, *functions: Callable) -> bool:
@@ -29,26 +28,26 @@ def can_record(model: nn.Module, *functions: Callable) -> bool:
     which a recording decides once.
     """
     modules = list(model.modules())
-    held = (each for module in modules for each in (type(module), *vars(module).values()))
-    own = all(_is_own(each) for each in (*held, *functions) if callable(each))
-    return own and not any(each._forward_hooks or each._forward_pre_hooks for each in modules)
+    values = (value for module in modules for value in (type(module), *vars(module).values()))
+    own = all(_is_own(value) for value in (*values, *functions) if callable(value))
+    return own and not any(m._forward_hooks or m._forward_pre_hooks for m in modules)
 
 
 def _is_own(function: Callable) -> bool:
     if isinstance(function, functools.partial):
-        held = (function.func, *function.args, *function.keywords.values())
-        return all(_is_own(each) for each in held if callable(each))
+        values = (function.func, *function.args, *function.keywords.values())
+        return all(_is_own(value) for value in values if callable(value))
     package = (getattr(function, "__module__", None) or "builtins").partition(".")[0]
     return package in ("zoo", "torch", "builtins")
 
 
 class Captured:
-    """Calls a function of a model; once it has been called a few times, by replays of a recording.
+    """Calls a function of a model; after a few warm-up calls, by replaying a CUDA graph.
 
-    What the host decides in it is decided once, in the recording: it is recorded anew when a
-    weight, a buffer or an attribute is another tensor than then, and `forget` is for all else.
-    Before each replay, what the host draws is drawn. What the GPU draws comes from its own
-    generator, whose state a replay moves on.
+    What the host decides in it is decided once, in the recording: it is recorded again when a
+    weight, a buffer or an attribute is another tensor than then; call `forget` for all else.
+    Random numbers of the host are drawn before each replay; those of the GPU come from its own
+    generator, whose state a replay advances.
 
     Args:
         function: returns a tensor. It neither waits for the GPU nor copies anything to it.
@@ -61,44 +60,44 @@ class Captured:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the recording: the next calls are others."""
+        """Drop the recording: the next calls warm up for another."""
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.made, self.at, self.draws = 0, self._places(), Draws()
+        self.calls, self.pointers, self.draws = 0, self._data_pointers(), Draws()
 
     def __call__(self) -> Tensor:
-        """Return what the function returns; it is written on by the next call.
+        """Return what the function returns; the next call overwrites it.
 
         Raises:
             ZooError: it cannot be recorded: why.
         """
-        if self.graph is not None and self.at != self._places():
+        if self.graph is not None and self.pointers != self._data_pointers():
             self.forget()
-        if self.made < WARM:
-            self.made += 1
-            with using(draws=self.draws if self.made == WARM else None):
-                return self._aside()
+        if self.calls < WARM_UP:
+            self.calls += 1
+            with using(draws=self.draws if self.calls == WARM_UP else None):
+                return self._warm_up()
         if self.graph is None:
             self._record()
         self.before_replay()
         self.draws.renew()
         self.graph.replay()
-        return self.found
+        return self.result
 
     def before_replay(self) -> None:
-        """Write for the GPU what else the host has decided. No-op."""
+        """Copy to the GPU what else the host has decided. No-op."""
 
     def recording(self) -> contextlib.AbstractContextManager:
         """Return the context of a recording: none."""
         return contextlib.nullcontext()
 
-    def _aside(self) -> Tensor:
-        """Call it as it is, on the stream that a recording is to be made on."""
-        present = torch.cuda.current_stream()
-        self.stream.wait_stream(present)
+    def _warm_up(self) -> Tensor:
+        """Call the function on the stream of the recording."""
+        current = torch.cuda.current_stream()
+        self.stream.wait_stream(current)
         with torch.cuda.stream(self.stream):
-            found = self.function()
-        present.wait_stream(self.stream)
-        return found
+            result = self.function()
+        current.wait_stream(self.stream)
+        return result
 
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
@@ -108,31 +107,29 @@ class Captured:
                 using(draws=self.draws, recording=True),
                 torch.cuda.graph(graph, stream=self.stream),
             ):
-                self.found = self.function()
+                self.result = self.function()
         except RuntimeError as error:
             reason = str(error).partition("\n")[0]
             raise ZooError(
                 f"this training cannot be recorded: {reason}. Leave `train.capture` out."
             ) from error
-        self.graph, self.at = graph, self._places()
+        self.graph, self.pointers = graph, self._data_pointers()
 
-    def _places(self) -> list[int]:
-        """Return where the numbers of the model are, those of plain attributes too."""
-        named = (vars(module).values() for module in self.model.modules())
-        plain = (each for values in named for each in values if isinstance(each, Tensor))
-        return [each.data_ptr()
-                for each in (*self.model.parameters(), *self.model.buffers(), *plain)]  # fmt: skip
+    def _data_pointers(self) -> list[int]:
+        """Return the addresses of the model's tensors, plain attributes included."""
+        values = (value for module in self.model.modules() for value in vars(module).values())
+        plain = (value for value in values if isinstance(value, Tensor))
+        tensors = (*self.model.parameters(), *self.model.buffers(), *plain)
+        return [tensor.data_ptr() for tensor in tensors]
 
 
 class CapturedStep(Captured):
-    """Takes a training step, and returns its loss, ().
-
-    Before each replay rates are read from the optimiser.
+    """Takes a training step, and returns its loss, (); replays use the optimiser's present rates.
 
     Args:
         step: takes a step of the model by the optimiser, and returns the loss, ().
         model: on a GPU.
-        optimiser: one that moves all weights in one kernel, `fused`.
+        optimiser: one that updates all weights in one kernel, `fused`.
 
     Raises:
         ZooError: the optimiser has no such kernel.
@@ -155,48 +152,48 @@ class CapturedStep(Captured):
     def recording(self) -> Iterator[None]:
         """Have the optimiser read its rates from the GPU, where they can be changed afterwards."""
         groups = self.optimiser.param_groups
-        own = [{key: group.get(key) for key in ("lr", "capturable")} for group in groups]
+        before = [{key: group.get(key) for key in ("lr", "capturable")} for group in groups]
         self.before_replay()
         for group, rate in zip(groups, self.rates, strict=True):
             group.update(lr=rate, capturable=True)
         try:
             yield
         finally:
-            for group, each in zip(groups, own, strict=True):
-                group.update(each)
+            for group, options in zip(groups, before, strict=True):
+                group.update(options)
 
     def before_replay(self) -> None:
-        """Write the present rates."""
+        """Copy the present rates to the GPU."""
         for rate, group in zip(self.rates, self.optimiser.param_groups, strict=True):
             rate.fill_(group["lr"])
 
 
 class Recordings:
-    """What a training has recorded, each by its name, and what it cannot."""
+    """The CUDA graphs of a training, by name, and the names of what cannot be recorded."""
 
     def __init__(self):
-        self.held: dict[str, Captured] = {}
+        self.captured: dict[str, Captured] = {}
         self.refused: set[str] = set()
 
     def forget(self) -> None:
-        """Let go of all: the next calls are others."""
-        self.held.clear()
+        """Drop all of them."""
+        self.captured.clear()
 
-    def call(self, name: str, make: Callable[[], Captured], asked: bool = False) -> Tensor | None:
-        """Return what one gives, made at first; None where it cannot be recorded.
+    def call(self, name: str, make: Callable[[], Captured], must: bool = False) -> Tensor | None:
+        """Return the result of one, created on the first call; None if it cannot be recorded.
 
         Raises:
-            ZooError: it cannot, and was asked for: why.
+            ZooError: it cannot, and it must.
         """
         if name in self.refused:
             return None
         try:
-            if name not in self.held:
-                self.held[name] = make()
-            return self.held[name]()
+            if name not in self.captured:
+                self.captured[name] = make()
+            return self.captured[name]()
         except ZooError:
-            if asked:
+            if must:
                 raise
         self.refused.add(name)
-        self.held.pop(name, None)
+        self.captured.pop(name, None)
         return None

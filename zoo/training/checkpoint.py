@@ -1,8 +1,8 @@
-"""The best weights of a training, and its state between two epochs in a file.
+"""Checkpoints of a training, and its best weights.
 
-A checkpoint is what `torch.save` writes, with its SHA-256 after it, and is replaced as a whole. It
-is read by `torch.load(weights_only=True)`, whose unpickler makes tensors and plain data only. The
-one before is kept until the next, and taken where the last is damaged.
+A checkpoint is what `torch.save` writes, with its SHA-256 after it, written atomically. It is read
+by `torch.load(weights_only=True)`, whose unpickler makes tensors and plain data only. The one
+before stays beside it, and is read if the last is damaged.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from zoo.registry import Model
 from zoo.system.files import write_whole, writing
 
 EVERY = 10.0
-"""Seconds between two writings: what is lost at most, and trained again with the same numbers."""
+"""Seconds between two checkpoints: what is lost at most, and trained again to the same numbers."""
 
 _DIGEST = hashlib.sha256().digest_size
 
 
 class CorruptFile(ValueError):
-    """What a file holds is not what was written; the text says how one can tell."""
+    """A file is not as it was written; the text says how one can tell."""
 
 
 class Checkpoint:
@@ -42,9 +42,9 @@ class Checkpoint:
 
     Args:
         path: the file; it need not exist yet.
-        every: seconds between two writings.
+        every: seconds between two checkpoints.
         of: the training that it belongs to, in one word; that of another training is refused.
-        tell: is given a sentence where the checkpoint before is taken.
+        tell: called with a sentence if the checkpoint before is read.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def offer(self, state: Callable[[], dict[str, Any]]) -> None:
-        """Write what `state` returns if it is time to; its values are plain data and tensors.
+        """Write `state()`, plain data and tensors, if `every` seconds have passed.
 
         Raises:
-            WriteError: the disk does not take it; the checkpoint before is kept.
+            WriteError: the disk is full, or the like; the checkpoint before stays.
         """
         if 0 <= time.monotonic() - self._written < self.every:
             return
@@ -74,10 +74,9 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def read(self) -> dict[str, Any] | None:
-        """Return the state that was written last, None where there is none.
+        """Return the state that was written last, None if there is none.
 
-        Where the file is damaged, the one before takes its place and that is told: training comes
-        to the same numbers again.
+        If the file is damaged, the one before takes its place: training comes to the same numbers.
 
         Raises:
             ZooError: both are damaged, or belong to another training.
@@ -119,29 +118,29 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what `_write` has written; formerly the digest came first.
+    """Return what `_write` has written; in older files the digest comes first.
 
     Raises:
         CorruptFile: it is something else.
     """
-    content = memoryview(path.read_bytes())
-    before, after = content[:_DIGEST], content[_DIGEST:]
-    for held, digest in ((content[:-_DIGEST], content[-_DIGEST:]), (after, before)):
-        if hashlib.sha256(held).digest() == digest:
-            return torch.load(io.BytesIO(held), map_location="cpu", weights_only=True)
+    data = memoryview(path.read_bytes())
+    newer, older = (data[:-_DIGEST], data[-_DIGEST:]), (data[_DIGEST:], data[:_DIGEST])
+    for content, digest in (newer, older):
+        if hashlib.sha256(content).digest() == digest:
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     raise CorruptFile("its checksum is another")
 
 
 class Best:
     """The best validation score so far and the weights that reached it.
 
-    The optimiser's state is kept beside them until the last phase of training has begun.
+    The optimiser's state is copied with them until the last phase of training has begun.
 
     Args:
-        model: what is trained.
-        optimiser: what trains it.
+        model: the model.
+        optimiser: of its parameters.
         starts: the epochs in which a phase begins.
-        metric: of which the score is, and which says whether less of it is better.
+        metric: of the scores; its name says whether less is better.
     """
 
     def __init__(
@@ -154,16 +153,16 @@ class Best:
         self.weights: dict[str, Tensor] = {}
         self.moments: dict[int, Any] = {}
 
-    def offer(self, epoch: int, found: dict[str, float], test: Callable[[], float]) -> None:
-        """Keep weights and scores if the validation score is better than any before.
+    def offer(self, epoch: int, scores: dict[str, float], test: Callable[[], float]) -> None:
+        """Copy weights and scores if the validation score is better than any before.
 
         Args:
-            epoch: of which they are.
-            found: `train` and `val`; and `loss`, of validation, where that tells the best.
-            test: asked for the test score of the best alone.
+            epoch: its number.
+            scores: `train` and `val`; and `loss`, of validation, if that decides which is best.
+            test: computes the test score, called for the best epoch alone.
         """
-        if not self.scores or self._gain(found) > self._gain(self.scores):
-            scores = {**found, "test": test()}
+        if not self.scores or self._gain(scores) > self._gain(self.scores):
+            scores = {**scores, "test": test()}
             weights, moments = copy.deepcopy(self.model.state_dict()), self.moments
             if epoch < max(self.starts, default=0):
                 moments = copy.deepcopy(self.optimiser.state_dict()["state"])
@@ -186,19 +185,19 @@ class Best:
         self.model.load_state_dict(self.weights)
 
     def stale(self, epoch: int) -> int:
-        """Return how many epochs before this one the best score was found, 0 without a score.
+        """Return the epochs since the best score, 0 without a score.
 
-        They count from where the last phase begins: before it the whole model has not been trained.
+        They count from the last phase on: before it the whole model has not been trained.
         """
         return epoch - max(self.epoch, *self.starts, -1) if self.scores else 0
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return all of it."""
-        kept = ("starts", "epoch", "scores", "weights", "moments")
-        return {name: getattr(self, name) for name in kept}
+        names = ("starts", "epoch", "scores", "weights", "moments")
+        return {name: getattr(self, name) for name in names}
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -216,9 +215,9 @@ def generators() -> dict[str, Any]:
 
 
 def restore_generators(state: dict[str, Any]) -> None:
-    """Give the global generators a state that `generators` returned."""
+    """Set the global generators to a state that `generators` returned."""
     random.setstate(state["python"])
     np.random.set_state(tuple(state["numpy"]))
     torch.set_rng_state(state["torch"])
-    for device, each in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
-        torch.cuda.set_rng_state(each, device)
+    for device, rng_state in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+        torch.cuda.set_rng_state(rng_state, device)

@@ -1,9 +1,9 @@
 """Layer-wise inference in bounded memory: exact logits of a graph whose layers do not fit.
 
-A model looks beyond the nodes that it is given only where it gathers from their neighbours, or sums
-over all nodes. So the nodes are taken in row chunks, one pass over all chunks for each such place
-in the model: what the chunks hold there is written to a file, from which the next pass gathers the
-rows that a chunk needs, or is added up.
+A model looks beyond its input nodes only where it gathers from their neighbours, or sums over all
+nodes. So the nodes are processed in row chunks, one pass over all chunks for each such place in the
+model: what the chunks have there is written to a file, from which the next pass gathers the rows
+that a chunk needs, or is added up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
 from zoo.system.files import refusal
-from zoo.training.batches import FullBatch
+from zoo.training.batches import Forward, FullBatch
 
 EDGES = 2**18
 """In-edges of the nodes of a row chunk at most, but where one node has more."""
@@ -91,24 +91,24 @@ class RowChunk(Shard):
         Raises:
             _Waits: the others have not come to this place yet.
         """
-        given = torch.cat([each.flatten() for each in parts])
-        found = torch.from_numpy(self._next(given, gathers=False)).to(given)
-        pieces = found.split([each.numel() for each in parts])
-        return tuple(each.view_as(part) for each, part in zip(pieces, parts, strict=True))
+        flat = torch.cat([part.flatten() for part in parts])
+        total = torch.from_numpy(self._next(flat, gathers=False)).to(flat)
+        pieces = total.split([part.numel() for part in parts])
+        return tuple(piece.view_as(part) for piece, part in zip(pieces, parts, strict=True))
 
-    def _next(self, given: Tensor, gathers: bool) -> np.ndarray:
+    def _next(self, rows: Tensor, gathers: bool) -> np.ndarray:
         if self._turn == len(self._known):
-            raise _Waits(given, gathers)
+            raise _Waits(rows, gathers)
         self._turn += 1
         return self._known[self._turn - 1]
 
 
 class _Waits(Exception):
-    """What a chunk gives where it needs all others: rows that they gather, or partial sums."""
+    """Raised where a chunk needs all others; has its rows for them to gather, or partial sums."""
 
-    def __init__(self, given: Tensor, gathers: bool):
+    def __init__(self, rows: Tensor, gathers: bool):
         super().__init__()
-        self.given, self.gathers = given, gathers
+        self.rows, self.gathers = rows, gathers
 
 
 class Layerwise(FullBatch):
@@ -128,16 +128,16 @@ class Layerwise(FullBatch):
         reached, block = leading(self.graph, self.chunks[0])
         return len(reached), block.num_edges() / len(reached)
 
-    def check(self, answer: Callable[[Graph, Tensor], Tensor]) -> None:
-        """Compare the answers for some nodes at once with those of each in a chunk of its own.
+    def check(self, forward: Forward) -> None:
+        """Compare the logits of some nodes at once with those of each in a chunk of its own.
 
         Raises:
-            ZooError: the model is not one that can be asked so.
+            ZooError: they differ: the model cannot be evaluated layer by layer.
         """
         some = _few(self.data)
         with torch.autocast(self.device.type, enabled=False):  # rounding would look like a fault
-            apart = Layerwise(some, self.device, 1).logits(answer, torch.arange(len(some.x)))
-            at_once = answer(place(some.graph, self.device), some.x.float().to(self.device))
+            apart = Layerwise(some, self.device, 1).logits(forward, torch.arange(len(some.x)))
+            at_once = forward(place(some.graph, self.device), some.x.float().to(self.device))
         if (apart - at_once).abs().max() > TOLERANCE * at_once.abs().max():
             raise ZooError(
                 "`layerwise` would change the answers of this model, which looks at nodes besides "
@@ -145,43 +145,45 @@ class Layerwise(FullBatch):
                 "`evaluate: batches`, or `full`; in the place of `--layerwise`, `--batch-size`."
             )
 
-    def logits(self, answer: Callable[[Graph, Tensor], Tensor], nodes: Tensor) -> Tensor:
+    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C).
 
         Raises:
             ZooError: the files find no room.
         """
-        asked, back = nodes.unique(return_inverse=True)
+        wanted, back = nodes.unique(return_inverse=True)
         known: list[np.ndarray] = []
         with tempfile.TemporaryDirectory(prefix="zoo-") as folder:
             while True:
-                found = self._round(answer, asked, known, Path(folder))
-                if isinstance(found, Tensor):
-                    return found[back.to(self.device)]
-                known.append(found)
+                result = self._pass(forward, wanted, known, Path(folder))
+                if isinstance(result, Tensor):
+                    return result[back.to(self.device)]
+                known.append(result)
 
-    def _round(self, answer, asked: Tensor, known: list, folder: Path) -> Tensor | np.ndarray:
-        """Go through all chunks; return logits of those asked, or what all of them wait for."""
-        room = None
+    def _pass(self, forward, wanted: Tensor, known: list, folder: Path) -> Tensor | np.ndarray:
+        """Run all chunks; return the logits of the wanted nodes, or what all chunks wait for."""
+        result = None
         for nodes in tqdm(
             self.chunks, f"layer-wise, pass {len(known) + 1}", leave=False, disable=None
         ):
             try:
-                found = self._answer(answer, nodes, known)
+                logits = self._run_chunk(forward, nodes, known)
             except _Waits as waits:
-                given = waits.given.float() if waits.gathers else waits.given.double()
-                given = given.cpu().numpy()
+                rows = waits.rows.float() if waits.gathers else waits.rows.double()
+                rows = rows.cpu().numpy()
                 if waits.gathers:
-                    room = self._file(folder / f"{len(known)}.npy", given) if room is None else room
-                    room[nodes.start : nodes.stop] = given
+                    if result is None:
+                        result = self._file(folder / f"{len(known)}.npy", rows)
+                    result[nodes.start : nodes.stop] = rows
                 else:
-                    room = given if room is None else room + given
+                    result = rows if result is None else result + rows
                 continue
-            room = found.new_zeros(len(asked), *found.shape[1:]) if room is None else room
-            wanted = contained(torch.arange(nodes.start, nodes.stop), asked)
-            places = torch.searchsorted(asked, wanted.nonzero().squeeze(1) + nodes.start)
-            room[places.to(self.device)] = found[wanted.to(self.device)]
-        return room
+            if result is None:
+                result = logits.new_zeros(len(wanted), *logits.shape[1:])
+            here = contained(torch.arange(nodes.start, nodes.stop), wanted)
+            places = torch.searchsorted(wanted, here.nonzero().squeeze(1) + nodes.start)
+            result[places.to(self.device)] = logits[here.to(self.device)]
+        return result
 
     def _file(self, path: Path, rows: np.ndarray) -> np.ndarray:
         shape = (len(self.data.x), *rows.shape[1:])
@@ -193,7 +195,7 @@ class Layerwise(FullBatch):
                 "in the place of `--layerwise`, `--batch-size`."
             )
         try:
-            room = np.lib.format.open_memmap(path, "w+", np.float32, shape)
+            memmap = np.lib.format.open_memmap(path, "w+", np.float32, shape)
             with path.open("r+b") as file:  # others may fill the disk meanwhile: take all of it now
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         except OSError as error:
@@ -201,11 +203,11 @@ class Layerwise(FullBatch):
                 f"`layerwise` cannot write {size:,} bytes to {path.parent.parent}: "
                 f"{refusal(error, path)} TMPDIR names another folder for them."
             ) from None
-        return room
+        return memmap
 
-    def _answer(self, answer, nodes: range, known: list[np.ndarray]) -> Tensor:
+    def _run_chunk(self, forward, nodes: range, known: list[np.ndarray]) -> Tensor:
         chunk = RowChunk(self.graph, nodes, known)
-        return answer(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device))
+        return forward(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device))
 
 
 def _few(data: Dataset) -> Dataset:
@@ -213,8 +215,8 @@ def _few(data: Dataset) -> Dataset:
     offsets, count = neighbours(data.graph)[0], len(data.x)
     most = int(offsets.diff().argmax())
     near, _ = leading(data.graph, range(most, most + 1))
-    found = dict.fromkeys([most, *near[:SOME].tolist(), *range(min(count, SOME))])
-    nodes = torch.tensor([*found][:SOME]).sort().values
+    some = dict.fromkeys([most, *near[:SOME].tolist(), *range(min(count, SOME))])
+    nodes = torch.tensor([*some][:SOME]).sort().values
     # Rows of neighbours may be alike, and those far apart less so.
     rows = torch.arange(len(nodes)) * count // len(nodes)
     part = mark_canonical(induced(data.graph, nodes))

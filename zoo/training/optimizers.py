@@ -1,7 +1,7 @@
 """Optimisers and schedules of their learning rate, by name.
 
 A schedule is a function of the epoch, from 0, and of the share of its steps that are taken with the
-present one; most move once an epoch and do not look at the latter.
+present one; most change once an epoch and ignore the latter.
 """
 
 import inspect
@@ -24,8 +24,8 @@ def _adam(
         beta2: decay of the mean squared gradient.
         eps: what is added to the root of that.
     """
-    given = groups, lr, (beta1, beta2), eps, weight_decay
-    return _bare(torch.optim.Adam)(*given, fused=_on_gpu(groups))
+    fused = _on_gpu(groups)
+    return _bare(torch.optim.Adam)(groups, lr, (beta1, beta2), eps, weight_decay, fused=fused)
 
 
 def _adamw(
@@ -38,8 +38,8 @@ def _adamw(
         beta2: decay of the mean squared gradient.
         eps: what is added to the root of that.
     """
-    given = groups, lr, (beta1, beta2), eps, weight_decay
-    return _bare(torch.optim.AdamW)(*given, fused=_on_gpu(groups))
+    fused = _on_gpu(groups)
+    return _bare(torch.optim.AdamW)(groups, lr, (beta1, beta2), eps, weight_decay, fused=fused)
 
 
 def _lamb(
@@ -75,19 +75,19 @@ class Lamb(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None) -> None:
-        """Move every parameter that has a gradient."""
+        """Update every parameter that has a gradient."""
         for group in self.param_groups:
             for x in group["params"]:
                 if x.grad is not None:
-                    self._move(x, group)
+                    self._update(x, group)
 
-    def _move(self, x: Tensor, group: dict) -> None:
-        kept, (beta1, beta2) = self.state[x], group["betas"]
-        if not kept:
-            kept |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(x)}
-            kept["exp_avg_sq"] = torch.zeros_like(x)
-        kept["step"] += 1
-        count, m, v = kept["step"].item(), kept["exp_avg"], kept["exp_avg_sq"]
+    def _update(self, x: Tensor, group: dict) -> None:
+        state, (beta1, beta2) = self.state[x], group["betas"]
+        if not state:
+            state |= {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(x)}
+            state["exp_avg_sq"] = torch.zeros_like(x)
+        state["step"] += 1
+        count, m, v = state["step"].item(), state["exp_avg"], state["exp_avg_sq"]
         m.lerp_(x.grad, 1 - beta1)
         v.mul_(beta2).addcmul_(x.grad, x.grad, value=1 - beta2)
         root = (v / (1 - beta2**count)).sqrt_().add_(group["eps"])
@@ -102,22 +102,22 @@ class _Still(torch.optim.Optimizer):
         super().__init__(params, {"lr": 0.0})
 
     def step(self, closure=None) -> None:
-        """Move nothing."""
+        """Update nothing."""
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Leave the gradients where they are."""
+        """Leave the gradients as they are."""
 
 
 def still(groups) -> torch.optim.Optimizer:
-    """Return an optimiser that moves nothing and frees no gradient: what a step adds is its own."""
+    """Return an optimiser that updates nothing and frees no gradient, for estimates of memory."""
     return _bare(_Still)(groups)
 
 
 def _on_gpu(groups: list[dict] | list[Tensor]) -> bool | None:
-    """Return True where one kernel of the GPU can move all weights, None to leave it to torch."""
-    params = ([each] if isinstance(each, Tensor) else each["params"] for each in groups)
-    weights = [each for group in params for each in group]
-    return all(each.is_cuda and each.is_floating_point() for each in weights) or None
+    """Return True where one kernel of the GPU can update all weights, None to leave it to torch."""
+    params = ([group] if isinstance(group, Tensor) else group["params"] for group in groups)
+    weights = [weight for group in params for weight in group]
+    return all(weight.is_cuda and weight.is_floating_point() for weight in weights) or None
 
 
 def _bare(kind: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:

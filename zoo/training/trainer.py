@@ -1,8 +1,8 @@
 """Training: `fit`, the loop over epochs, and `Trainer`, one epoch and one evaluation.
 
-The loop stops early, keeps checkpoints and ends with the weights of the best validation epoch; an
+The loop stops early, writes checkpoints and ends with the weights of the best validation epoch; an
 epoch is forward, loss, backward and optimiser step for each mini-batch. Both know no model, data
-set or task by name. The test nodes are looked at for the best epoch only.
+set or task by name. The test nodes are evaluated for the best epoch only.
 """
 
 from __future__ import annotations
@@ -103,15 +103,15 @@ class Fit(NamedTuple):
 
 
 class Hooks(NamedTuple):
-    """What the caller of `fit` does at fixed places of the training loop.
+    """Callbacks of the training loop.
 
     Attributes:
-        watch: called after every epoch, the model in training or in eval mode.
+        watch: called after every epoch.
         arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
         checkpoint: where training resumes from if it holds a state; it is offered the state after
-            every epoch. None: no state is kept.
+            every epoch. None: no state is written.
         begin: called before the first epoch with the number of those that were trained before.
-        trained: the weights have been trained before and are scored as they come, as epoch -1.
+        trained: whether the weights are pretrained, and are evaluated as they are, as epoch -1.
     """
 
     watch: Callable[[Epoch], None] = lambda epoch: None
@@ -155,7 +155,7 @@ def fit(
     Args:
         model: any model of the contract, on any device.
         on: the graph, its split, loss and metric, and data augmentation.
-        hooks: what is called meanwhile.
+        hooks: callbacks.
         device: where to train.
         epochs: passes over the training nodes.
         lr: learning rate.
@@ -195,15 +195,15 @@ def fit(
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    on = on._replace(task=trained_task(on, loss, label_smoothing, class_weights, metric, device))
+    on = on._replace(task=_task_of(on, loss, label_smoothing, class_weights, metric, device))
     if stop_on == "loss" and on.task.kind == "tokens":
         raise ZooError("translations stop on their metric; leave `stop_on: loss` out.")
     on = _in_units(model, on, device) if target == "standard" else on
     on = training_alone(on) if inductive else on
     model.to(device)
-    _check_room(model, torch.device(device))
-    steps = Trainer(model, on, precision=precision, clip=clip, device=device, batching=batching,
-                  evaluation=evaluate, capture=capture)  # fmt: skip
+    _check_memory(model, torch.device(device))
+    trainer = Trainer(model, on, precision=precision, clip=clip, device=device, batching=batching,
+                      evaluation=evaluate, capture=capture)  # fmt: skip
     groups = hooks.arrange(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     factor = pick(SCHEDULES, schedule, epochs)
@@ -217,36 +217,36 @@ def fit(
         )
     state = _State(model, optimiser, rates, best, stop_on == "loss")
     if hooks.checkpoint and (stored := hooks.checkpoint.read()):
-        state.resume(stored)
+        state.load_state_dict(stored)
     hooks.begin(len(state.seconds))
     if hooks.trained and not state.seconds:
-        state.offer(steps, -1)
+        state.evaluate(trainer, -1)
     interrupted = False
     wait = epochs if patience is None else patience
 
-    def over(done: int) -> bool:
-        seen = done - done % evaluate_every  # up to the last evaluation
-        stale = min(state.best.stale(seen), seen - evaluate_from + 1)
+    def is_over(done: int) -> bool:
+        evaluated = done - done % evaluate_every  # up to the last evaluation
+        stale = min(state.best.stale(evaluated), evaluated - evaluate_from + 1)
         return done >= epochs or stale > wait
 
     try:
-        while not over(epoch := len(state.seconds)):
+        while not is_over(epoch := len(state.seconds)):
             due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
             with products_in(precision):
-                told = _epoch(steps, state, epoch, epochs, due or epoch + 1 == epochs, factor)
-            hooks.watch(told._replace(last=over(epoch + 1)))
+                result = _epoch(trainer, state, epoch, epochs, due or epoch + 1 == epochs, factor)
+            hooks.watch(result._replace(last=is_over(epoch + 1)))
             if hooks.checkpoint:
-                hooks.checkpoint.offer(state.stored)
+                hooks.checkpoint.offer(state.state_dict)
     except KeyboardInterrupt:
         if not state.best.scores:
             raise
         interrupted = True
     finally:
-        steps.forget()  # what is recorded keeps its memory, and knows the steps that know it
-    return state.finish(steps, interrupted)
+        trainer.forget()  # CUDA graphs keep their memory, in a circle of references
+    return state.finish(trainer, interrupted)
 
 
-def trained_task(
+def _task_of(
     on: TrainingData,
     loss: Spec,
     label_smoothing: float,
@@ -254,10 +254,10 @@ def trained_task(
     metric: Spec,
     device: torch.device | str,
 ) -> Task:
-    """Return the task of what is trained on, with the loss and the metric that `fit` is given."""
-    shares = class_weights(weights, on.task.kind, on.data.y[on.split.train], on.data.classes)
-    shares = None if shares is None else shares.to(device)
-    return with_metric(with_loss(on.task, loss, label_smoothing, shares), metric)
+    """Return the task of the data with the loss and the metric of `fit`."""
+    tensor = class_weights(weights, on.task.kind, on.data.y[on.split.train], on.data.classes)
+    tensor = None if tensor is None else tensor.to(device)
+    return with_metric(with_loss(on.task, loss, label_smoothing, tensor), metric)
 
 
 def _in_units(model: Model, on: TrainingData, device: torch.device | str) -> TrainingData:
@@ -265,28 +265,28 @@ def _in_units(model: Model, on: TrainingData, device: torch.device | str) -> Tra
     units = model.units or target_scale(on.task, on.data.y[on.split.train])
     if units is None:
         return on
-    units = tuple(each.to(device) for each in units)
-    model.answer_in_units(*units)
-    return on._replace(task=in_units(on.task, *units))
+    mean, deviation = (tensor.to(device) for tensor in units)
+    model.answer_in_units(mean, deviation)
+    return on._replace(task=in_units(on.task, mean, deviation))
 
 
-def _check_room(model: Model, device: torch.device) -> None:
-    """Refuse weights which, with all that goes beside them, do not fit into memory."""
-    held = sum(each.nbytes for each in model.parameters())
-    more, free = (COPIES - 1) * held, available_memory()
+def _check_memory(model: Model, device: torch.device) -> None:
+    """Refuse weights which, with gradients and optimiser, do not fit into memory."""
+    size = sum(weight.nbytes for weight in model.parameters())
+    more, free = (COPIES - 1) * size, available_memory()
     if device.type == "cpu" and more > free:
         raise ZooError(
-            f"the weights take {held / 2**30:,.1f} GiB, to train them {more / 2**30:,.1f} more: "
+            f"the weights take {size / 2**30:,.1f} GiB, to train them {more / 2**30:,.1f} more: "
             f"gradients, the optimiser, and the best so far. {free / 2**30:,.1f} GiB are free; "
             "write a smaller width, fewer heads or fewer layers."
         )
 
 
 class _State:
-    """All that changes in training; stored between two epochs, training resumes from it.
+    """All that changes in training: what a checkpoint has.
 
     Attributes:
-        seconds: what each epoch took.
+        seconds: of each epoch.
     """
 
     def __init__(
@@ -301,46 +301,43 @@ class _State:
         self.by_loss = by_loss
         self.seconds: list[float] = []
 
-    def stored(self) -> dict[str, Any]:
-        """Return all of it, the random number generators' states included."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return all of it, the states of the random number generators included."""
         return {
             "epochs": len(self.seconds),
             "seconds": self.seconds,
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "rates": self.rates.state_dict(),
-            "best": self.best.state(),
+            "best": self.best.state_dict(),
             "generators": generators(),
         }
 
-    def resume(self, stored: dict[str, Any]) -> None:
-        """Go on from what `stored` returned, as if nothing had happened."""
+    def load_state_dict(self, stored: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned, with the same numbers."""
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
         self.rates.load_state_dict(stored["rates"])
-        self.best.resume(stored["best"])
+        self.best.load_state_dict(stored["best"])
         self.seconds = stored["seconds"]
         restore_generators(stored["generators"])
 
-    def offer(self, steps: Trainer, epoch: int) -> tuple[float, float]:
-        """Score the weights, keep them if they are the best; return training and validation."""
-        measure, task = steps.run_inference(), steps.on.task
-        loss = [lambda logits, y: task.loss(logits, y).item()] if self.by_loss else []
-        (train,), (val, *loss) = (
-            measure("train", [task.metric]),
-            measure("val", [task.metric, *loss]),
-        )
-        found = {"train": train, "val": val, **({"loss": loss[0]} if loss else {})}
-        self.best.offer(epoch, found, lambda: measure("test", [task.metric])[0])
+    def evaluate(self, trainer: Trainer, epoch: int) -> tuple[float, float]:
+        """Evaluate, copy the weights if they are the best; return training and validation score."""
+        score, task = trainer.run_inference(), trainer.on.task
+        (train,) = score("train", [task.metric])
+        val, *loss = score("val", [task.metric, *([trainer.loss_of] if self.by_loss else [])])
+        scores = {"train": train, "val": val, **({"loss": loss[0]} if loss else {})}
+        self.best.offer(epoch, scores, lambda: score("test", [task.metric])[0])
         return train, val
 
-    def finish(self, steps: Trainer, interrupted: bool) -> Fit:
+    def finish(self, trainer: Trainer, interrupted: bool) -> Fit:
         """Give the model its best weights; return its scores, further metrics, and the cost."""
         self.best.restore()
-        beside, others = steps.on.task.beside, []
+        beside, others = trainer.on.task.beside, []
         if beside:
-            with products_in(steps.precision):
-                others = steps.run_inference(recorded=False)("test", [*beside.values()])
+            with products_in(trainer.precision):
+                others = trainer.run_inference(recorded=False)("test", [*beside.values()])
         self.model.eval()
         scores = {part: self.best.scores[part] for part in PARTS}
         cost = statistics.median(self.seconds) if self.seconds else 0.0
@@ -348,31 +345,31 @@ class _State:
                    interrupted=interrupted, beside=named_scores(beside, others))  # fmt: skip
 
 
-def _epoch(steps: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
-    """Train one epoch; evaluate, and keep the weights if they are the best, where that is due."""
+def _epoch(trainer: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
+    """Train one epoch, and evaluate where that is due."""
 
-    def pace(until: float) -> None:
+    def set_rate(until: float) -> None:
         for group, base in zip(state.optimiser.param_groups, state.rates.base_lrs, strict=True):
             group["lr"] = base * factor(epoch, until)
 
     start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
     if epoch in state.best.starts:
         state.best.rewind()
-        steps.forget()
-    steps.begin(epoch)
-    loss = steps.train(state.optimiser, epoch, pace)
+        trainer.forget()
+    trainer.begin(epoch)
+    loss = trainer.train(state.optimiser, epoch, set_rate)
     state.rates.step()
-    train, val = state.offer(steps, epoch) if due else (None, None)
+    train, val = state.evaluate(trainer, epoch) if due else (None, None)
     state.seconds.append(time.perf_counter() - start)
     best = state.best.scores.get("val"), state.best.epoch
     return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1], *best)
 
 
 _BEGINNING = 2**32
-"""The number of no batch: of what is drawn before the first."""
+"""The number of no batch: seeds what is random before the first."""
 
 RECORDED = 100_000
-"""Nodes of a graph whose step a GPU records unasked; of larger ones it takes as long as it is."""
+"""Nodes of the largest graph whose step is a CUDA graph by default: larger ones gain nothing."""
 
 
 @dataclasses.dataclass
@@ -380,22 +377,22 @@ class Trainer:
     """The training epochs and the evaluation of a model on one split.
 
     Args:
-        model: what is trained, on the device.
-        on: what it learns from.
+        model: the model, on the device.
+        on: the data, split and task.
         precision: `fp32`, or `bf16` for automatic mixed precision; `tf32` is the caller's to set.
         clip: largest norm of the gradient.
-        device: where.
+        device: of training.
         batching: the mini-batch strategy, a word of `zoo.training.batches.BATCHING`.
         evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
             has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
             `batches`, as training does.
-        capture: whether a GPU is to record the step and the evaluation of the whole graph and
-            replay them, see `Captured`; None: of at most `RECORDED` nodes, and a model without code
-            from elsewhere. An evaluation that cannot be recorded is made as it is.
+        capture: whether step and evaluation of the whole graph are CUDA graphs, see `Captured`;
+            None: of at most `RECORDED` nodes, and a model without code from elsewhere. An
+            evaluation that cannot be recorded is run as it is.
 
     Attributes:
-        train_loader: gives the mini-batches of training.
-        eval_loader: those of evaluation; None in a process that leaves it to the first.
+        train_loader: yields the mini-batches of training.
+        eval_loader: computes the scores; None in a process that leaves it to the first.
 
     Raises:
         ZooError: the model cannot be evaluated `layerwise`, or an option is wrong.
@@ -413,13 +410,14 @@ class Trainer:
 
     def __post_init__(self):
         self._recordings = Recordings()
-        redeal = local_redeal(self.model) if process_group.count() > 1 else None
+        reshuffle_every = local_redeal(self.model) if process_group.count() > 1 else None
         data, split = self.on.data, self.on.split
         given = (data, split.train, self.device)
-        if redeal is None:
-            self.train_loader = self.eval_loader = pick(BATCHING, self.batching, *given)
+        if reshuffle_every is None:
+            self.train_loader = pick(BATCHING, self.batching, *given)
         else:
-            self.train_loader = self.eval_loader = ShardedBatches(*given, redeal)
+            self.train_loader = ShardedBatches(*given, reshuffle_every)
+        self.eval_loader = self.train_loader
         if self.on.apart is not None:
             if self.evaluation != "full":
                 raise ZooError("`inductive` measures each part at once; leave `evaluate` out.")
@@ -433,142 +431,143 @@ class Trainer:
             on_gpu = torch.device(self.device).type != "cpu"
             self.eval_loader = (FullBatchWhereItFits if on_gpu else FullBatch)(*given)
         if self.eval_loader is not self.train_loader and process_group.rank() > 0:
-            self.eval_loader = None  # one process is enough for what is not divided
+            self.eval_loader = None  # one process is enough
         whole = type(self.train_loader) is FullBatch
         if self.capture and not whole:
             raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
-        self._asked_for = bool(self.capture)
+        self._capture_required = bool(self.capture)
         if self.capture is None:
             calls = self.on.task.loss, self.on.augment
             self.capture = whole and len(data.x) <= RECORDED and can_record(self.model, *calls)
         self.capture = self.capture and torch.device(self.device).type == "cuda"
 
     def _batched(self) -> bool:
-        """Return whether training goes in batches of nodes, of a graph that is large then."""
+        """Return whether training goes in batches of nodes, as of a graph that is large."""
         return isinstance(self.train_loader, Batches)
 
-    def _together(self) -> int | None:
-        """Return how many batches a step has at most, as `RunningStatistics` takes it."""
-        if not isinstance(self.train_loader, DataParallelBatches):
-            return None
-        return process_group.count() * getattr(self.train_loader, "per_step", 0)
+    @property
+    def _data_parallel(self) -> bool:
+        """Whether several processes divide the batches of a step among them."""
+        return isinstance(self.train_loader, DataParallelBatches)
 
     def begin(self, epoch: int) -> None:
-        """Tell the model that an epoch begins.
+        """Call the model's `begin_epoch`.
 
-        What it draws then is the same in all processes that divide the work, and follows from the
+        Its random numbers are the same in all processes that divide the work, and follow from the
         run's seed and the epoch: their generators differ, and one alone is in a checkpoint.
         """
-        if process_group.count() > 1 and isinstance(self.train_loader, DataParallelBatches):
+        if process_group.count() > 1 and self._data_parallel:
             torch.manual_seed(seed_of((self.train_loader.seed, epoch, _BEGINNING)))
         self.model.begin_epoch(epoch)
 
     def forget(self) -> None:
-        """Forget what was recorded: a phase begins, or the optimiser has another state."""
+        """Drop the CUDA graphs: a phase begins, or the optimiser has another state."""
         self._recordings.forget()
 
     def train(
         self,
         optimiser: torch.optim.Optimizer,
         epoch: int,
-        pace: Callable[[float], None] = lambda until: None,
+        set_rate: Callable[[float], None] = lambda until: None,
     ) -> float:
         """Take the optimiser steps of an epoch; return the mean of their losses.
 
         Args:
-            optimiser: what takes them.
+            optimiser: of the model's parameters.
             epoch: its number, from 0.
-            pace: called before each step with the share of the epoch's steps that it ends.
+            set_rate: called before each step with the share of the epoch's steps that it ends.
 
         Raises:
             ZooError: the loss is not finite.
         """
         losses = _Losses(epoch, optimiser)
         if self.capture:
-            pace(1.0)
+            set_rate(1.0)
             if (loss := self._captured_step(optimiser)) is not None:
                 losses.append(loss)
                 return losses.mean()
         self.model.train()
-        found: Tensor | None = None
-        statistics = RunningStatistics(self.model, self._together())
-        for part in self.train_loader.parts(epoch):
-            if found is None:
+        step_loss: Tensor | None = None
+        per_step = process_group.count() * getattr(self.train_loader, "per_step", 0)
+        statistics = RunningStatistics(self.model, per_step if self._data_parallel else None)
+        for batch in self.train_loader.batches(epoch):
+            if step_loss is None:
                 optimiser.zero_grad(set_to_none=True)
-            if part.seed is not None:
-                torch.manual_seed(part.seed)
-            with statistics.of(part.place):
-                loss = self._loss(part)
+            if batch.seed is not None:
+                torch.manual_seed(batch.seed)
+            with statistics.of(batch.place):
+                loss = self._loss(batch)
                 loss.backward()
-            found = loss.detach() if found is None else found + loss.detach()
-            if part.last:
-                losses.append(self.train_loader.total(found))
-                pace(part.until)
+            step_loss = loss.detach() if step_loss is None else step_loss + loss.detach()
+            if batch.last:
+                losses.append(process_group.total(step_loss) if self._data_parallel else step_loss)
+                set_rate(batch.until)
                 self._step(optimiser)
                 statistics.combine()
-                found = None
+                step_loss = None
         return losses.mean()
 
     def evaluate(self) -> Callable[[str], float]:
         """Run inference once; return the metric as a function of the part: train, val or test."""
-        measure = self.run_inference()
-        return lambda part: measure(part, [self.on.task.metric])[0]
+        score = self.run_inference()
+        return lambda part: score(part, [self.on.task.metric])[0]
+
+    def loss_of(self, logits: Tensor, y: Tensor) -> float:
+        """Return the loss as a metric."""
+        return self.on.task.loss(logits, y).item()
 
     def run_inference(self, recorded: bool = True) -> Score:
-        """Run inference once; return what measures say, `(part, measures) -> numbers`.
+        """Run inference once; return the scores, `(part, measures) -> numbers`.
 
-        All processes have to call both; they get the first one's numbers. They are asked for before
-        the next evaluation, which may write on the logits of this one.
+        All processes have to call both; they get the first one's numbers. Call it before the next
+        evaluation, which may overwrite the logits of this one.
 
         Args:
-            recorded: by a replay of what a GPU has recorded, where that is captured.
+            recorded: whether to replay a CUDA graph, where there is one.
         """
         if self.eval_loader is None:
             return lambda part, measures: process_group.of_first([0.0] * len(measures))
-        found = (
-            self._captured_scores()
-            if recorded and self.capture and self.eval_loader is self.train_loader
-            else None
-        )
-        found = found or self.eval_loader.scores(self.model, self.on, self.precision)
-        return lambda part, measures: process_group.of_first(found(part, measures))
+        scores = None
+        if recorded and self.capture and self.eval_loader is self.train_loader:
+            scores = self._captured_scores()
+        scores = scores or self.eval_loader.scores(self.model, self.on, self.precision)
+        return lambda part, measures: process_group.of_first(scores(part, measures))
 
-    def _loss(self, part: Batch) -> Tensor:
-        with autocast(part.x.device, self.precision):
-            logits, penalty = self.model(part.graph, self.on.augment(part.x))
-        logits = part.read(logits)
+    def _loss(self, batch: Batch) -> Tensor:
+        with autocast(batch.x.device, self.precision):
+            logits, penalty = self.model(batch.graph, self.on.augment(batch.x))
+        logits, rows = batch.read(logits), batch.rows
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
-        rows = part.rows
-        if len(rows) == len(logits):  # a copy of each row of a vocabulary is dear
-            loss = self.on.task.loss(logits, part.y)
+        if len(rows) == len(logits):  # a copy of each row of a vocabulary is slow
+            loss = self.on.task.loss(logits, batch.y)
         else:
-            loss = self.on.task.loss(logits[rows], part.y[rows]) if len(rows) else logits.sum()
-        return part.weight * loss + part.share * penalty
+            loss = self.on.task.loss(logits[rows], batch.y[rows]) if len(rows) else logits.sum()
+        return batch.weight * loss + batch.share * penalty
 
     def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:
-        """Take the step of the whole graph, by a replay as soon as it is recorded."""
+        """Take the step of the whole graph, by a CUDA graph as soon as there is one."""
 
         def step() -> Tensor:
             self.model.train()
-            (part,) = self.train_loader.parts(0)
+            (batch,) = self.train_loader.batches(0)
             optimiser.zero_grad(set_to_none=True)
-            loss = self._loss(part)
+            loss = self._loss(batch)
             loss.backward()
             self._step(optimiser)
             return loss.detach()
 
         make = partial(CapturedStep, step, self.model, optimiser)
-        return self._recordings.call("step", make, self._asked_for)
+        return self._recordings.call("step", make, self._capture_required)
 
     def _captured_scores(self) -> Score | None:
-        """Answer for the whole graph, likewise; return what measures say of each part."""
+        """Run inference on the whole graph, likewise; return the scores of each part."""
 
-        def answers() -> Tensor:
-            return infer(self.model, self.train_loader, self.precision, ask)
+        def inference() -> Tensor:
+            return infer(self.model, self.train_loader, self.precision, forward)
 
         nodes, y = self._measured
-        ask = partial(self.train_loader.logits, nodes=nodes)
-        logits = self._recordings.call("evaluation", partial(Captured, answers, self.model))
+        forward = partial(self.train_loader.logits, nodes=nodes)
+        logits = self._recordings.call("evaluation", partial(Captured, inference, self.model))
         return None if logits is None else score(logits, y, self.on.split)
 
     @cached_property
@@ -578,7 +577,8 @@ class Trainer:
         return nodes, self.train_loader.data.y[nodes]
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
-        self.train_loader.combine(self.model)
+        if self._data_parallel:
+            process_group.sum_gradients(self.model.parameters())
         if self.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
         optimiser.step()
@@ -586,12 +586,12 @@ class Trainer:
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
     """Return the logits of every node, (N, C) fp32 where the data is, model in eval mode."""
-    over = FullBatch(data, torch.arange(len(data.x)), data.x.device)
-    return infer(model, over, precision, lambda answer: over.logits(answer, over.train))
+    loader = FullBatch(data, torch.arange(len(data.x)), data.x.device)
+    return infer(model, loader, precision, lambda forward: loader.logits(forward, loader.train))
 
 
 class _Losses:
-    """The losses of an epoch's steps. Of a GPU each is read when the next step is under way.
+    """The losses of an epoch's steps. A loss on a GPU is read when the next step is under way.
 
     Raises:
         ZooError: one that is read is not finite.
@@ -599,13 +599,13 @@ class _Losses:
 
     def __init__(self, epoch: int, optimiser: torch.optim.Optimizer):
         self.epoch, self.optimiser = epoch, optimiser
-        self.read: list[float] = []
+        self.values: list[float] = []
         self._late: tuple[Tensor, torch.cuda.Event] | None = None
 
     def append(self, loss: Tensor) -> None:
         """Read a loss on the CPU; of a GPU, begin to copy it, and read the one before."""
         if loss.is_cpu:
-            return self._keep(loss.item())
+            return self._append(loss.item())
         before, ready = self._late, torch.cuda.Event()
         self._late = loss.to("cpu", non_blocking=True), ready
         ready.record(torch.cuda.current_stream(loss.device))
@@ -614,18 +614,18 @@ class _Losses:
     def mean(self) -> float:
         """Return the mean of all."""
         self._wait(self._late)
-        return statistics.fmean(self.read)
+        return statistics.fmean(self.values)
 
     def _wait(self, late: tuple[Tensor, torch.cuda.Event] | None) -> None:
         if late is not None:
             late[1].synchronize()
-            self._keep(late[0].item())
+            self._append(late[0].item())
 
-    def _keep(self, loss: float) -> None:
-        self.read.append(loss)
+    def _append(self, loss: float) -> None:
+        self.values.append(loss)
         if math.isfinite(loss):
             return
-        if self.epoch == 0 and len(self.read) == 1:
+        if self.epoch == 0 and len(self.values) == 1:
             raise ZooError(
                 f"the loss is {loss} before the first step, so that no learning rate is to blame: "
                 "features that are too large, the weights that training begins with, or an option "

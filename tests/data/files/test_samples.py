@@ -251,9 +251,10 @@ def test_inductive_weights_see_the_training_nodes_again(given, written, tmp_path
     train = {**RECIPE["train"], "inductive": True}
     recipe = {**RECIPE, "dataset": path, "train": train, **given}
     summary = run_recipe(recipe, runs=tmp_path / "runs")
-    model = load(tmp_path / "runs" / summary["folder"])
+    seed = tmp_path / "runs" / summary["folder"] / "seed-0"
+    model = load(seed)
     for part in ("train", "val", "test"):
-        found = evaluate_part(model, None, part, trained_on=path)
+        found = evaluate_part(model, None, part, folder=seed)
         assert found["score"] == pytest.approx(summary["seeds"][0][part])
     data = load_graph(path)
     whole, train = training_part(model, path)
@@ -277,13 +278,14 @@ def test_weights_trained_on_edges_of_a_file_ask_for_edges(written, tmp_path):
     edges.write_text("source,target\n" + "".join(f"p{n},p{n + 3}\n" for n in range(17)))
     graph = {"name": "file", "path": str(edges)}
     summary = run_recipe({**RECIPE, "dataset": path, "graph": graph}, runs=tmp_path / "runs")
-    model = load(tmp_path / "runs" / summary["folder"])
+    seed = tmp_path / "runs" / summary["folder"] / "seed-0"
+    model = load(seed)
     assert model.about.files["edges.csv"] and model.about.recipe["graph"]["path"] == "edges.csv"
     data = load_graph(path)
     with pytest.raises(ZooError, match="edges of a file, and posts has none"):
         predict(model, data)
     with pytest.raises(ZooError, match="which are not with them; write --data"):
-        evaluate_part(model, None, None, trained_on=path)
+        evaluate_part(model, None, None, folder=seed)
     assert predict(model, data.with_graph(graph)).labels
 
 

@@ -133,7 +133,7 @@ def test_files_that_cannot_be_read_are_said(tmp_path, monkeypatch):
     with pytest.raises(ZooError, match="line 2 is not UTF-8; write the file in it, .*iconv"):
         load_data(spec)
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
-    with pytest.raises(ZooError, match="r8.jsonl.gz is in none of.*ZOO_DATA"):
+    with pytest.raises(ZooError, match="r8.jsonl is in none of.*ZOO_DATA"):
         load_data("r8-tokens")
     wrong = {"name": "r8-tokens", "vocabulary": 7, "longest": 0, "window": -1, "skip": "x"}
     assert len(dataset_problems(wrong, ())) == 4

@@ -210,16 +210,16 @@ class KindColumns:
         others = {name: (x[places[name]], names) for name, (x, names) in self.others.items()}
         return dataclasses.replace(self, kind=self.kind[nodes], columns=columns, others=others)
 
-    def learnt(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
+    def fit(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
         """Return what is learnt of the nodes (n,), or of all of their kind where none is among."""
         found = []
         for name, columns in self.columns.items():
             own = None if nodes is None else self._among(name, nodes)
-            told = columns.learnt(own if own is not None and len(own) else None)
+            told = columns.fit(own if own is not None and len(own) else None)
             found += [each.model_copy(update={"name": f"{name}.{each.name}"}) for each in told]
         return found
 
-    def features(self, learnt: Sequence[LearntColumn]) -> Block:
+    def transform(self, learnt: Sequence[LearntColumn]) -> Block:
         """Return the features (N, F) of all kinds, and their names; see `FeatureColumns`."""
         blocks = dict(self.others)
         for name, columns in self.columns.items():
@@ -229,7 +229,7 @@ class KindColumns:
                 for each in learnt
                 if each.name.startswith(start)
             ]
-            blocks[name] = columns.features(own)
+            blocks[name] = columns.transform(own)
         return _stacked(self.kind, {name: blocks[name] for name in self.names})
 
     def _among(self, name: str, nodes: np.ndarray) -> np.ndarray:

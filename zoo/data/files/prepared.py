@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from scipy import sparse
 
-from zoo.config.learnt_columns import columns_of, text_of
+from zoo.config.learnt_columns import from_json, to_json
 from zoo.data.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, check_arrays, checked
 from zoo.errors import ZooError, cause, of_file
 from zoo.system.files import write_whole
@@ -76,7 +76,7 @@ def read_unchecked(path: Path) -> GraphArrays:
             times=_given(stored, "node_times"),
             groups=_given(stored, "node_groups"),
             kinds=_given(stored, "node_kinds"),
-            learnt=columns_of(_word(stored, "learnt_columns")),
+            learnt=from_json(_word(stored, "learnt_columns")),
         )
 
 
@@ -131,7 +131,7 @@ def write_prepared(arrays: GraphArrays, path: Path | str) -> None:
              "edge_features": arrays.edge_features}  # fmt: skip
     content |= {key: each for key, each in given.items() if each is not None}
     words = {"task": arrays.task, "edge_form": arrays.form}
-    words |= {"learnt_columns": text_of(arrays.learnt)}
+    words |= {"learnt_columns": to_json(arrays.learnt)}
     content |= {key: np.array(word) for key, word in words.items() if word is not None}
     write_whole(path, lambda draft: np.savez_compressed(draft, **content))
 

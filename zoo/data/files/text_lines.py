@@ -172,7 +172,7 @@ def term_arrays(
     found = counter.get_feature_names_out().tolist()
     column = TextColumn(kind="text", name=Texts.name, terms=found, weights=weights)
     texts = Texts(documents.texts, column)
-    features, names = texts.features(texts.learnt())
+    features, names = texts.transform(texts.fit())
     return GraphArrays(
         edges=NO_EDGES,
         labels=documents.labels,
@@ -202,11 +202,11 @@ class Texts:
         """Return some of the texts (n,), with what was learnt of all."""
         return dataclasses.replace(self, texts=[self.texts[each] for each in nodes])
 
-    def learnt(self, nodes: np.ndarray | None = None) -> list[TextColumn]:
+    def fit(self, nodes: np.ndarray | None = None) -> list[TextColumn]:
         """Return what was learnt, whichever nodes are trained on."""
         return [self.column]
 
-    def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
+    def transform(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
         """Return the TF-IDF (N, terms) fp32, sparse, and the terms.
 
         Raises:

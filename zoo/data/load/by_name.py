@@ -18,8 +18,8 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
-from zoo.config.question import ASKED
 from zoo.config.recipe import Recipe, divide, word
+from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.pair_folders import has_pairs
@@ -41,8 +41,7 @@ from zoo.data.load.obtain import (
     path_of,
 )
 from zoo.data.load.readers import KINDS, READERS, reader_of, whole_reader
-from zoo.data.mapped.metadata import is_on_disk, read_meta
-from zoo.data.mapped.reader import read_on_disk
+from zoo.data.mapped.reader import is_on_disk, read_meta, read_on_disk
 from zoo.data.samples import GRAPHS_SPLIT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.texts import SPLITS as TEXT_SPLITS
@@ -320,7 +319,7 @@ def default_split(name: str) -> str | None:
 
 def scored_on(recipe: Recipe) -> str:
     """Return what scores are of, data and split: those of others are no comparison."""
-    dataset, options = divide(recipe.dataset, ("split", *ASKED[1:]))
+    dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
     name = word(dataset)
     split = word(options.pop("split", None) or default_split(name) or "")
     asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]

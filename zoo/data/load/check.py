@@ -37,8 +37,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.from_objects import lie_apart
 from zoo.data.mapped.external_sort import ranges
-from zoo.data.mapped.metadata import read_meta
-from zoo.data.mapped.reader import read_on_disk
+from zoo.data.mapped.reader import read_meta, read_on_disk
 from zoo.data.mapped.writer import blocks, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
@@ -194,7 +193,7 @@ def _check_features(data: GraphArrays) -> None:
     check_rows(data.features, len(data.labels))
     check_room(data.features.shape)
     if data.columns:
-        data.columns.learnt()
+        data.columns.fit()
 
 
 @check.register
@@ -459,7 +458,7 @@ def _features(graph: Graph) -> Iterator[Finding]:
     least, most = float(columns.low.min()), float(columns.high.max())
     text = f"{len(columns.low):,}, from {least:g} to {most:g}"
     text += ", fp16" if graph.arrays.features.dtype == np.float16 else ""
-    if scaled_numbers(graph.arrays.columns and graph.arrays.columns.learnt()):
+    if scaled_numbers(graph.arrays.columns and graph.arrays.columns.fit()):
         text += ", numbers standardised (`numbers: raw` leaves them)"
     yield none_of("features", lie_apart(columns.mean, columns.spread), text,
                   "scales lie apart, or far from 0 and 1: train with `features: standard`",

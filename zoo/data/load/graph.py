@@ -23,7 +23,7 @@ from zoo.data.load.readers import reader_of, whole_reader
 from zoo.data.mapped.array_folder import array_folder, is_array_folder
 from zoo.data.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.data.mapped.external_sort import ranges
-from zoo.data.mapped.metadata import META
+from zoo.data.mapped.reader import META
 from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import Stream, blocks, write_on_disk
 from zoo.data.samples import Separate
@@ -159,7 +159,7 @@ def learnt_once(data: Dataset) -> Dataset:
 def _learnt_of_all(data: Dataset) -> Dataset:
     """Return a data set with what its features, those of all nodes, have been learnt by."""
     try:
-        return dataclasses.replace(data, learnt=tuple(data.columns.learnt()))
+        return dataclasses.replace(data, learnt=tuple(data.columns.fit()))
     except ZooError:  # a column without any value, of which nothing can be learnt
         return data
 

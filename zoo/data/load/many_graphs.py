@@ -14,8 +14,8 @@ from zoo.data.files.saved_graphs import read_graphs
 from zoo.data.load.obtain import obtain_set
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Scale, Snapshots
-from zoo.data.tables.columns import Names, listed
-from zoo.data.tables.read import Decimal, Separator, Written
+from zoo.data.tables.columns import Names, list_names
+from zoo.data.tables.read import CsvFormat, Decimal, Separator
 from zoo.data.tables.series import read_series_table
 from zoo.data.tables.series_json import read_series_json
 from zoo.errors import reading
@@ -79,9 +79,10 @@ def series_of_table(
     """
     with reading(path, "a table of series"):
         series = read_series_table(
-            path, time=time, target=target, id=id, columns=listed(columns) or [], edges=edges,
+            path, time=time, target=target, id=id, columns=list_names(columns) or [], edges=edges,
             edge_columns=edge_columns, date_format=date_format, step=step,
-            missing=missing, weight=weight, weights=weights, written=Written(separator, decimal),
+            missing=missing, weight=weight, weights=weights,
+            csv_format=CsvFormat(separator, decimal),
         )  # fmt: skip
     return Snapshots.of(
         path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,

@@ -14,7 +14,7 @@ from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import KEYS, read_split, write_prepared
-from zoo.data.mapped.metadata import is_on_disk
+from zoo.data.mapped.reader import is_on_disk
 from zoo.errors import ZooError
 from zoo.system.cache import data_folders
 from zoo.system.files import draft_folder, user_path, writing

@@ -23,12 +23,11 @@ from zoo.data.load.many_graphs import (
     series_of_json,
     series_of_table,
 )
-from zoo.data.mapped.metadata import is_on_disk
-from zoo.data.mapped.reader import read_whole
+from zoo.data.mapped.reader import is_on_disk, read_whole
 from zoo.data.samples import Separate
 from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.read import Written
+from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -271,7 +270,7 @@ def _nodes(
         refuse_idle("a table of nodes", "nodes", label=label)
         return None
     choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-    return read_node_table(user_path(path), choice, Written())
+    return read_node_table(user_path(path), choice, CsvFormat())
 
 
 KINDS: dict[Callable[..., Separate], str] = {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from zoo.data.mapped.array_file import Stored, stored
-from zoo.data.mapped.external_sort import BLOCK, edges_within
-from zoo.data.mapped.writer import Stream, no_features
+from zoo.data.mapped.array_file import map_array
+from zoo.data.mapped.external_sort import BLOCK, check_edges_within
+from zoo.data.mapped.writer import Stream, blocks, no_features
 from zoo.errors import ZooError, cause
 from zoo.tasks.labels import REGRESSION, unlabelled
 
@@ -37,63 +37,60 @@ def array_folder(path: Path, task: str | None) -> Stream:
     Raises:
         ZooError: an array is missing, or of another shape.
     """
-    edges, features, label = (_find(path, key) for key in (_EDGES, _FEATURES, _LABELS))
+    edges, features, label = (
+        place and map_array(*place)
+        for place in (_find(path, key) for key in (_EDGES, _FEATURES, _LABELS))
+    )
     if features is None and label is None:
         raise ZooError("neither node-feat nor node-label says how many nodes there are.")
-    nodes = (features or label).shape[0]
-    if len(edges.shape) != 2 or 2 not in edges.shape or edges.kind.kind not in "iu":
-        raise ZooError(f"edge_index is {edges.kind} of the shape {edges.shape}; write (2, E).")
-    if features is not None and (len(features.shape) != 2 or features.turned):
-        raise ZooError(
-            f"node_feat has the shape {features.shape}, or lies column by column; write "
-            "np.ascontiguousarray(node_feat), (N, F)."
-        )
+    nodes = len(label if features is None else features)
+    if edges.ndim != 2 or 2 not in edges.shape or edges.dtype.kind not in "iu":
+        raise ZooError(f"edge_index is {edges.dtype} of the shape {edges.shape}; write (2, E).")
+    if features is not None and features.ndim != 2:
+        raise ZooError(f"node_feat has the shape {features.shape}; write (N, F).")
+    pairs = edges.T if len(edges) == 2 else edges  # (E, 2)
+
+    def read_edges() -> Iterator[np.ndarray]:
+        for block in blocks(len(pairs), BLOCK):
+            yield np.array(pairs[block])
 
     return Stream(
-        lambda: edges_within(
-            _edges(edges), nodes, "edge {} of edge_index", 0, "fetch the files again"
+        lambda: check_edges_within(
+            read_edges(), nodes, "edge {} of edge_index", 0, "fetch the files again"
         ),
-        no_features(nodes) if features is None else features.read,
+        no_features(nodes)
+        if features is None
+        else lambda size: (features[block] for block in blocks(nodes, size)),
         0 if features is None else features.shape[1],
-        unlabelled(nodes, task) if label is None else _labels(label, task),
-        _masks(path, nodes),
+        unlabelled(nodes, task) if label is None else _read_labels(label, task),
+        _read_masks(path, nodes),
         task=task,
-        half=features is not None and features.kind == np.float16,
+        half=features is not None and features.dtype == np.float16,
     )
 
 
-def _find(folder: Path, key: str) -> Stored | None:
-    """Return an array of the folder, wherever it lies in it."""
+def _find(folder: Path, key: str) -> tuple[Path, str | None] | None:
+    """Return the file of an array, wherever it lies in the folder, and its name in an `.npz`."""
     dashed = key.replace("_", "-")
     for where in (folder, folder / "raw"):
         for path in (where / f"{dashed}.npy", where / f"{key}.npy"):
             if path.is_file():
-                return stored(path)
+                return path, None
         for path in (where / f"{dashed}.npz", where / f"{key}.npz", where / "data.npz"):
-            if path.is_file() and f"{key}.npy" in _names(path):
-                return stored(path, key)
+            if path.is_file():
+                try:
+                    with zipfile.ZipFile(path) as archive:
+                        names = archive.namelist()
+                except zipfile.BadZipFile:
+                    raise ZooError(f"{path} is no .npz file, or a part of one; fetch it again.") \
+                        from None  # fmt: skip
+                if f"{key}.npy" in names:
+                    return path, key
     return None
 
 
-def _names(path: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except zipfile.BadZipFile:
-        raise ZooError(f"{path} is no .npz file, or a part of one; fetch it again.") from None
-
-
-def _edges(array: Stored) -> Iterator[np.ndarray]:
-    if array.shape[0] != 2:
-        yield from array.read(BLOCK)
-        return
-    rows = (array.numbers(BLOCK, row) for row in (0, 1))
-    for source, target in zip(*rows, strict=True):
-        yield np.stack([source, target], axis=1)
-
-
-def _labels(array: Stored, task: str | None) -> np.ndarray:
-    labels = array.whole()
+def _read_labels(array: np.ndarray, task: str | None) -> np.ndarray:
+    labels = np.array(array)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 1 and labels.dtype.kind == "f" and task != REGRESSION:
@@ -102,17 +99,17 @@ def _labels(array: Stored, task: str | None) -> np.ndarray:
     return labels
 
 
-def _masks(folder: Path, nodes: int) -> dict[str, np.ndarray] | None:
-    schemes = sorted(each for each in folder.glob("split/*") if each.is_dir())
+def _read_masks(folder: Path, nodes: int) -> dict[str, np.ndarray] | None:
+    schemes = sorted(path for path in folder.glob("split/*") if path.is_dir())
     if len(schemes) > 1:
-        named = ", ".join(each.name for each in schemes)
-        raise ZooError(f"there are several splits ({named}); keep one of them in split/.")
+        names = ", ".join(path.name for path in schemes)
+        raise ZooError(f"there are several splits ({names}); keep one of them in split/.")
     where = schemes[0] if schemes else folder
-    found = {part: _nodes_of(where, words) for part, words in _PARTS.items()}
-    if all(each is None for each in found.values()):
+    splits = {part: _read_split(where, words) for part, words in _PARTS.items()}
+    if all(index is None for index in splits.values()):
         return None
     masks = {}
-    for part, index in found.items():
+    for part, index in splits.items():
         if index is None:
             raise ZooError(f"{where} has no {_PARTS[part][0]}.csv.gz or .npy, and others of them.")
         if (
@@ -126,19 +123,19 @@ def _masks(folder: Path, nodes: int) -> dict[str, np.ndarray] | None:
     return masks
 
 
-def _nodes_of(folder: Path, words: tuple[str, ...]) -> np.ndarray | None:
+def _read_split(folder: Path, words: tuple[str, ...]) -> np.ndarray | None:
     import pandas
 
     for word in words:
-        if (folder / f"{word}.npy").is_file():
-            return stored(folder / f"{word}.npy").whole()
+        if (path := folder / f"{word}.npy").is_file():
+            return np.array(map_array(path))
         for path in (folder / f"{word}.csv.gz", folder / f"{word}.csv"):
             if path.is_file():
                 try:
-                    found = pandas.read_csv(path, header=None).to_numpy()
+                    rows = pandas.read_csv(path, header=None).to_numpy()
                 except ValueError as error:
                     raise ZooError(f"{path} is no list of nodes ({cause(error)}).") from None
-                if found.shape[1] != 1:
-                    raise ZooError(f"{path} has {found.shape[1]} columns; write a node a line.")
-                return found.ravel()
+                if rows.shape[1] != 1:
+                    raise ZooError(f"{path} has {rows.shape[1]} columns; write a node a line.")
+                return rows.ravel()
     return None

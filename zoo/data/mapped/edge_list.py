@@ -10,9 +10,9 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 
 from zoo.config.options import Count
-from zoo.data.mapped.array_file import stored
-from zoo.data.mapped.external_sort import BLOCK, edges_within
-from zoo.data.mapped.writer import Stream, no_features
+from zoo.data.mapped.array_file import map_array
+from zoo.data.mapped.external_sort import BLOCK, check_edges_within
+from zoo.data.mapped.writer import Stream, blocks, no_features
 from zoo.data.tables.read import is_index
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -60,29 +60,29 @@ def edge_list(
         ZooError: a line that is no edge, or other files that do not fit.
     """
     separator = "\t" if separator == "tab" else separator or SEPARATORS[ending(path)]
-    text = _look(path, separator, weights)
-    labels = None if node_labels is None else _read_array(node_labels)
-    features = None if node_features is None else stored(user_path(node_features))
+    text = _open_edges(path, separator, weights)
+    labels = None if node_labels is None else np.array(map_array(user_path(node_labels)))
+    features = None if node_features is None else map_array(user_path(node_features))
     sizes = {"nodes": nodes} if nodes else {}
     sizes |= {"node_labels": len(labels)} if labels is not None else {}
-    sizes |= {"node_features": features.shape[0]} if features else {}
+    sizes |= {"node_features": len(features)} if features is not None else {}
     if len(set(sizes.values())) > 1:
-        said = ", ".join(f"{key}: {each:,}" for key, each in sizes.items())
-        raise ZooError(f"there are not as many nodes everywhere ({said}); write one of each.")
-    if features and (len(features.shape) != 2 or features.turned):
-        raise ZooError(
-            f"{node_features} has the shape {features.shape}, or lies column by column; write "
-            "np.ascontiguousarray(features), (N, F)."
-        )
-    count = next(iter(sizes.values())) if sizes else text.count()
-    if labels is None:
-        labels = unlabelled(count, task)
-    rows = features.read if features else no_features(count)
-    columns = features.shape[1] if features else 0
-    return Stream(lambda: text.edges(count), rows, columns, labels, task=task)
+        shown = ", ".join(f"{key}: {size:,}" for key, size in sizes.items())
+        raise ZooError(f"there are not as many nodes everywhere ({shown}); write one of each.")
+    count = next(iter(sizes.values())) if sizes else text.count_nodes()
+    fix = "number the nodes from 0, or write as many labels and features"
+    return Stream(
+        lambda: check_edges_within(text.blocks(), count, "edge {}", 1, fix),
+        no_features(count)
+        if features is None
+        else lambda size: (features[block] for block in blocks(count, size)),
+        0 if features is None else features.shape[1],
+        unlabelled(count, task) if labels is None else labels,
+        task=task,
+    )
 
 
-class _Text(NamedTuple):
+class _EdgeText(NamedTuple):
     """A file of text that begins as a list of edges does."""
 
     path: Path
@@ -91,7 +91,7 @@ class _Text(NamedTuple):
     columns: int
     ends: tuple[int, int]
 
-    def count(self) -> int:
+    def count_nodes(self) -> int:
         """Return one more than the largest number of a node."""
         largest, lines = -1, 0
         for block in self.blocks():
@@ -102,11 +102,6 @@ class _Text(NamedTuple):
                 f"nodes from 0 without gaps, or write `nodes: {largest + 1}` if it is so."
             )
         return max(largest + 1, 1)
-
-    def edges(self, nodes: int) -> Iterator[np.ndarray]:
-        """Give edges (B, 2) between nodes 0 to N-1; raise ZooError for any other."""
-        fix = "number the nodes from 0, or write as many labels and features"
-        return edges_within(self.blocks(), nodes, "edge {}", 1, fix)
 
     def blocks(self) -> Iterator[np.ndarray]:
         """Give pairs of whole numbers (B, 2) as they stand."""
@@ -123,23 +118,25 @@ class _Text(NamedTuple):
                 | dict.fromkeys(self.ends, np.int64 if quick else np.float64),
                 chunksize=BLOCK,  # without usecols, which hides cells too many
             ) as file:  # fmt: skip
-                yield from (_whole(frame[[*self.ends]].to_numpy()) for frame in file if len(frame))
+                for frame in file:
+                    if len(frame):
+                        yield _as_whole(frame[[*self.ends]].to_numpy())
         except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
-            raise self._first_bad(" ".join(str(error).split())[:120]) from None
+            raise self._first_bad_line(" ".join(str(error).split())[:120]) from None
 
-    def _first_bad(self, cause: str) -> ZooError:
+    def _first_bad_line(self, cause: str) -> ZooError:
         """Return the error that names the first line that is no edge."""
         header = self.header
         with _open(self.path) as file:
             for number, line in enumerate(file, 1):
-                cells = _cells(line, self.separator)
+                cells = _split_line(line, self.separator)
                 if not any(cells):
                     continue
                 if header:
                     header = False
-                elif len(cells) != self.columns or not all(
-                    _is_whole(cells[each]) for each in self.ends
-                ):
+                    continue
+                ends = [cells[end] for end in self.ends] if len(cells) == self.columns else [""]
+                if not all(map(_is_whole, ends)):
                     return ZooError(
                         f"line {number} is {line.strip()[:60]!r}; write two numbers of nodes, from "
                         "0, such as 3,17. Ids that are words go into a folder with nodes.csv and "
@@ -151,15 +148,15 @@ class _Text(NamedTuple):
         )
 
 
-def _look(path: Path, separator: str, weights: str | None) -> _Text:
+def _open_edges(path: Path, separator: str, weights: str | None) -> _EdgeText:
     """Return what the first lines say of all others; refuse other than two columns."""
     with _open(path) as file:
         lines = iter(lambda: file.readline(_LONGEST), "")
-        rows = (cells for cells in (_cells(line, separator) for line in lines) if any(cells))
+        rows = (cells for cells in (_split_line(line, separator) for line in lines) if any(cells))
         first = list(itertools.islice(rows, 2))
     header = not first or not any(map(_is_number, first[0][:2]))
     line = first[min(header, len(first) - 1)] if first else ["", ""]
-    ends, others = _ends(first[0] if first and header else [], len(line))
+    ends, others = _find_ends(first[0] if first and header else [], len(line))
     if len(line) < 2 or (others > 0 and weights is None):
         raise ZooError(
             f"a line has {len(line)} columns ({str(line)[:60]}), and an edge is two numbers of "
@@ -168,10 +165,10 @@ def _look(path: Path, separator: str, weights: str | None) -> _Text:
         )
     if len(first) <= header:
         raise ZooError("there is no edge in the file; write two numbers of nodes a line.")
-    return _Text(path, separator, header, len(line), ends)
+    return _EdgeText(path, separator, header, len(line), ends)
 
 
-def _ends(names: list[str], columns: int) -> tuple[tuple[int, int], int]:
+def _find_ends(names: list[str], columns: int) -> tuple[tuple[int, int], int]:
     """Return the places of both ends among the columns of a line, and how many others there are.
 
     Ends are where a header says source and target, else the first two of what has a name.
@@ -183,13 +180,13 @@ def _ends(names: list[str], columns: int) -> tuple[tuple[int, int], int]:
             f"the first line names {len(names)} columns and the next has {columns}; write a name "
             "for each, source and target among them."
         )
-    kept = range(columns)
+    places = [*range(columns)]
     if len(names) == columns:
-        kept = [place for place in kept if not is_index(names[place])]
-    first, second = kept[:2] if len(kept) > 1 else (0, 1)
+        places = [place for place in places if not is_index(names[place])]
+    first, second = places[:2] if len(places) > 1 else (0, 1)
     if named:
         first, second = lower.index("source"), lower.index("target")
-    return (first, second), len(kept) - 2
+    return (first, second), len(places) - 2
 
 
 def _open(path: Path) -> IO[str]:
@@ -197,10 +194,10 @@ def _open(path: Path) -> IO[str]:
     return gzip.open(path, **how) if path.suffix == ".gz" else path.open(**how)
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def _split_line(line: str, separator: str) -> list[str]:
     line = line.partition("#")[0].strip("\n")
     cells = line.split() if separator == r"\s+" else line.split(separator)
-    return [each.strip().strip('"') for each in cells]
+    return [cell.strip().strip('"') for cell in cells]
 
 
 def _is_number(text: str) -> bool:
@@ -217,12 +214,8 @@ def _is_whole(text: str) -> bool:
     return plain and _is_number(text) and float(text).is_integer()
 
 
-def _whole(pairs: np.ndarray) -> np.ndarray:
+def _as_whole(pairs: np.ndarray) -> np.ndarray:
     """Return numbers as int64; raise ValueError where some are none of these."""
     if pairs.dtype.kind == "f" and not ((np.abs(pairs) < 2**53) & (pairs == pairs.round())).all():
         raise ValueError("fractions, or too many digits")
     return pairs.astype(np.int64, copy=False)
-
-
-def _read_array(path: str) -> np.ndarray:
-    return stored(user_path(path)).whole()

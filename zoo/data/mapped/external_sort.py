@@ -48,22 +48,22 @@ def write_neighbours(
         raise ZooError(f"{nodes:,} nodes are more than the {_MOST_NODES:,} that fit here.")
     limit = max(2**16, memory // _COPIES)
     keys = (_keys(block, nodes) for block in blocks)
-    with tqdm(keys, "edges", unit=" blocks", disable=None) as watched:
-        buckets, entries = _deal(watched, 0, nodes, nodes, folder / "bucket")
-    kind = np.int32 if entries + nodes < _NARROW else np.int64
+    with tqdm(keys, "edges", unit=" blocks", disable=None) as progress:
+        buckets, entries = _distribute(progress, 0, nodes, nodes, folder / "bucket")
+    dtype = np.int32 if entries + nodes < _NARROW else np.int64
     with (
-        ArrayFile(folder / "indptr.npy", kind) as indptr,
-        ArrayFile(folder / "indices.npy", kind) as indices,
+        ArrayFile(folder / "indptr.npy", dtype) as indptr,
+        ArrayFile(folder / "indices.npy", dtype) as indices,
     ):
         indptr.append(np.zeros(1))
         for path, first, last in tqdm(buckets, "sorting", unit=" buckets", disable=None):
-            for ends, sources in _sorted(path, first, last, nodes, limit):
+            for ends, sources in _sort(path, first, last, nodes, limit):
                 indptr.append(ends + len(indices))
                 indices.append(sources)
     return {"indptr": (nodes + 1,), "indices": (len(indices),)}
 
 
-def edges_within(
+def check_edges_within(
     blocks: Iterable[np.ndarray], nodes: int, name: str, first: int, fix: str
 ) -> Iterator[np.ndarray]:
     """Give edges (B, 2) as they come, as long as they lead from nodes 0 to N-1 to such nodes.
@@ -102,16 +102,13 @@ def _keys(block: np.ndarray, nodes: int) -> np.ndarray:
     return np.concatenate([source * nodes + target, target * nodes + source])
 
 
-def _deal(
+def _distribute(
     blocks: Iterable[np.ndarray], first: int, last: int, nodes: int, stem: Path
 ) -> tuple[list[tuple[Path, int, int]], int]:
-    """Append keys to the bucket file of their range of nodes; return the buckets and a count.
-
-    Keys outside of first to last are none's.
-    """
+    """Append keys to the bucket file of their range of nodes; return the buckets and a count."""
     width = -(-(last - first) // _BUCKETS)
     starts = np.append(np.arange(first, last, width), last)
-    paths = [stem.with_name(f"{stem.name}-{each}") for each in range(len(starts) - 1)]
+    paths = [stem.with_name(f"{stem.name}-{number}") for number in range(len(starts) - 1)]
     for path in paths:
         with writing(path):
             path.touch()
@@ -125,10 +122,10 @@ def _deal(
                     file.write(keys[begin:end].data)
         count += len(keys)
     ends = itertools.pairwise(starts.tolist())
-    return [(path, *each) for path, each in zip(paths, ends, strict=True)], count
+    return [(path, *nodes) for path, nodes in zip(paths, ends, strict=True)], count
 
 
-def _sorted(
+def _sort(
     path: Path, first: int, last: int, nodes: int, limit: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Sort a bucket: yield the end of each node's neighbours, and the neighbours; delete its file.
@@ -137,10 +134,10 @@ def _sorted(
     """
     size = path.stat().st_size
     if size > limit and last - first > 1:
-        buckets, _ = _deal(_read(path), first, last, nodes, path)
+        buckets, _ = _distribute(_read(path), first, last, nodes, path)
         path.unlink()
-        for each in buckets:
-            yield from _sorted(*each, nodes, limit)
+        for bucket in buckets:
+            yield from _sort(*bucket, nodes, limit)
         return
     keys = np.empty(size // 8 + last - first, np.int64)
     with path.open("rb") as file:

@@ -60,13 +60,13 @@ def sbm_stream(
         wanted = -room * np.log1p(-min(count / room, 1 - 0.5 / room)) if count else 0.0
         draws = round(wanted / (1 - classes / nodes * (kind == _OWN))) if count else 0
         for number, block in enumerate(blocks(draws, BLOCK)):
-            random = np.random.default_rng([seed, kind, number])
-            ends = random.integers(nodes, size=block.stop - block.start)
+            generator = np.random.default_rng([seed, kind, number])
+            ends = generator.integers(nodes, size=block.stop - block.start)
             start, width = first[runs[ends]], size[runs[ends]]
             if kind == _OWN:
-                others = start + random.integers(width)
+                others = start + generator.integers(width)
             else:  # drawn from the nodes without the run of this class, which is then stepped over
-                others = random.integers(nodes - width)
+                others = generator.integers(nodes - width)
                 others += width * (others >= start)
             keep = ends != others
             yield order[np.stack([ends[keep], others[keep]], axis=1)]
@@ -77,10 +77,10 @@ def sbm_stream(
 
     def features(rows: int) -> Iterator[np.ndarray]:
         for number, block in enumerate(blocks(nodes, rows)):
-            random = np.random.default_rng([seed, _NOISE, number])
-            drawn = random.standard_normal((block.stop - block.start, dim), np.float32)
-            drawn *= np.float32(noise)
-            drawn += centres[labels[block]]
-            yield drawn
+            generator = np.random.default_rng([seed, _NOISE, number])
+            x = generator.standard_normal((block.stop - block.start, dim), np.float32)
+            x *= np.float32(noise)
+            x += centres[labels[block]]
+            yield x
 
     return Stream(edges, features, dim, labels, task=CLASSIFICATION)

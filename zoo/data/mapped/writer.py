@@ -1,6 +1,5 @@
 """Write an on-disk graph from streams of edges and features, in bounded memory and atomically."""
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ from zoo.data.files.graph_arrays import check_ids, check_masks
 from zoo.data.from_objects import FEATURES
 from zoo.data.mapped.array_file import ArrayFile
 from zoo.data.mapped.external_sort import write_neighbours
-from zoo.data.mapped.metadata import META, Array, Meta, check_replaceable
+from zoo.data.mapped.reader import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
 from zoo.system.files import draft_folder, replace_folder, writing
 from zoo.tasks.labels import NODE_METRICS, check_labels, check_task, classes_of, infer_task
@@ -98,7 +97,7 @@ def write_on_disk(
             is as it was.
     """
     folder = Path(folder).resolve()  # a link may lead to another disk
-    features = features["name"] if features in [{"name": each} for each in _BY_ROW] else features
+    features = features["name"] if features in [{"name": name} for name in _BY_ROW] else features
     if features not in _BY_ROW:
         raise ZooError(
             f"`features: {features}` looks at all rows at once, and here one is seen at a time; "
@@ -106,7 +105,7 @@ def write_on_disk(
         )
     if folder.exists():
         check_replaceable(folder)
-    stream = _checked(stream)
+    stream = _check(stream)
     with draft_folder(folder) as draft:
         try:
             _write(stream, draft, half or stream.half, memory, features)
@@ -118,7 +117,7 @@ def write_on_disk(
             replace_folder(folder, draft)
 
 
-def _checked(stream: Stream) -> Stream:
+def _check(stream: Stream) -> Stream:
     labels = check_labels(stream.labels, stream.task)
     task = stream.task or infer_task(labels)
     check_task(labels, task)
@@ -132,11 +131,10 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
     nodes, masks = len(stream.labels), stream.masks or {}
     shapes = write_neighbours(stream.edges(), nodes, draft, int(memory * 2**30))
     _write_features(stream, draft, half, features)
-    plain = {"labels": stream.labels} | {part: np.nonzero(mask)[1] for part, mask in masks.items()}
     times = None if stream.times is None else stream.times.astype(np.float64)
-    beside = {"ids": stream.ids, "times": times, "groups": stream.groups}
-    plain |= {name: array for name, array in beside.items() if array is not None}
-    for name, array in plain.items():
+    arrays = {"labels": stream.labels, "ids": stream.ids, "times": times, "groups": stream.groups}
+    arrays |= {part: np.nonzero(mask)[1] for part, mask in masks.items()}
+    for name, array in ((name, array) for name, array in arrays.items() if array is not None):
         with ArrayFile(draft / f"{name}.npy", array.dtype, array.shape[1:]) as file:
             file.append(array)
     meta = Meta(
@@ -152,51 +150,45 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         feature_names=stream.feature_names and list(stream.feature_names),
         transform=features if stream.transform == "raw" else stream.transform,
         splits={part: mask.sum(axis=1).tolist() for part, mask in masks.items()} or None,
-        made={**_version(), **stream.made},
+        made={"zoo": metadata.version("graph-transformer-zoo"), **stream.made},
         learnt=stream.learnt and list(stream.learnt),
-        arrays={path.stem: described(path) for path in sorted(draft.glob("*.npy"))},
+        arrays={path.stem: describe_array(path) for path in sorted(draft.glob("*.npy"))},
     )
-    unsaid = set() if stream.learnt else {"learnt"}  # a former version of the zoo knows no such key
+    exclude = set() if stream.learnt else {"learnt"}  # a former version knows no such key
     with writing(draft / META), (draft / META).open("w") as file:
-        file.write(meta.model_dump_json(indent=1, exclude=unsaid) + "\n")
+        file.write(meta.model_dump_json(indent=1, exclude=exclude) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def _write_features(stream: Stream, draft: Path, half: bool, features: Spec) -> None:
-    kind = np.float16 if half else np.float32
+    dtype = np.float16 if half else np.float32
     nodes, size = len(stream.labels), max(1, NUMBERS // max(1, stream.dim))
     with (
-        ArrayFile(draft / "features.npy", kind, (stream.dim,)) as file,
-        tqdm(total=nodes, desc="features", unit=" nodes", disable=None) as bar,
+        ArrayFile(draft / "features.npy", dtype, (stream.dim,)) as file,
+        tqdm(total=nodes, desc="features", unit=" nodes", disable=None) as progress,
     ):
         for rows in stream.features(size):
             with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
                 rows = pick(FEATURES, features, torch.from_numpy(rows.astype(np.float32))).numpy()
-                rows = rows.astype(kind)
+                rows = rows.astype(dtype)
             wrong = ~np.isfinite(rows).all(axis=1)
             if wrong.any():
                 raise ZooError(
                     f"the features of node {len(file) + int(wrong.argmax())} are not finite, or "
-                    f"too large for {np.dtype(kind)}; replace what is missing"
+                    f"too large for {np.dtype(dtype)}; replace what is missing"
                     f"{', or leave out --half' if half else ''}."
                 )
             file.append(rows)
-            bar.update(len(rows))
+            progress.update(len(rows))
         if len(file) != nodes:
             raise ZooError(f"there are features of {len(file):,} nodes, and labels of {nodes:,}.")
 
 
-def described(path: Path) -> Array:
+def describe_array(path: Path) -> Array:
     """Return what an array file holds: shape, type and checksum."""
     array = np.load(path, mmap_mode="r", allow_pickle=False)
     return Array(shape=list(array.shape), type=array.dtype.str, sha256=sha256(path))
-
-
-def _version() -> dict[str, str]:
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        return {"zoo": metadata.version("graph-transformer-zoo")}
-    return {}
 
 
 def sha256(path: Path) -> str:

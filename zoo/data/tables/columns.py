@@ -8,9 +8,9 @@ import yaml
 
 from zoo.config.learnt_columns import Missing
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import dates, held, type_of, vectors
+from zoo.data.tables.cells import kind_of, parse_dates, parse_vectors, type_of
 from zoo.data.tables.read import Decimal, is_index
-from zoo.data.tables.split_columns import MaskName, mask_names
+from zoo.data.tables.split_columns import MaskName, find_masks
 from zoo.errors import ZooError
 
 if TYPE_CHECKING:
@@ -66,34 +66,34 @@ class Columns:
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):
-            setattr(self, option, listed(getattr(self, option)))
+            setattr(self, option, list_names(getattr(self, option)))
         if isinstance(self.label, str) and "," in self.label:
-            self.label = listed(self.label)
+            self.label = list_names(self.label)
 
-    def given(self, option: str) -> list[str]:
+    def named(self, option: str) -> list[str]:
         """Return the columns that an option names."""
-        given = getattr(self, option)
-        return [given] if isinstance(given, str) else given or []
+        value = getattr(self, option)
+        return [value] if isinstance(value, str) else value or []
 
     def roles(self, names: list[str]) -> "Roles":
         """Return what each column of a table of these columns is."""
-        named: dict[str, Kind] = {}
-        for option in OF_TEXT:
-            named |= {name: KINDS[option] for name in self.given(option) if name not in named}
-        features, labels, split = [*self.given("columns"), *named], self.given("label"), None
+        kinds: dict[str, Kind] = {}
+        for option, kind in KINDS.items():
+            kinds |= {name: kind for name in self.named(option) if name not in kinds}
+        features, labels, split = [*self.named("columns"), *kinds], self.named("label"), None
         if self.label is None and "label" in names:
             labels = ["label"]
         if self.split_column is not None or ("split" in names and "split" not in features):
             split = self.split_column or "split"
-        taken = {self.id, self.time_column, self.group_column, split, *labels}
-        masks = mask_names(names, {*taken, *features})
+        others = {self.id, self.time_column, self.group_column, split, *labels}
+        masks = find_masks(names, {*others, *features})
         if self.columns is None:
-            features = [each for each in names
-                        if each in named or not (each in taken or is_index(each))]  # fmt: skip
+            features = [name for name in names
+                        if name in kinds or not (name in others or is_index(name))]  # fmt: skip
         time = self.time_column if self.date_format else None
-        text = {self.id, self.group_column, time, split, *named}
+        text = {self.id, self.group_column, time, split, *kinds}
         text |= set() if self.unlabelled else {*labels}
-        kinds = {name: named.get(name, "number") for name in features}
+        kinds = {name: kinds.get(name, "number") for name in features}
         return Roles(labels, split, masks, kinds, {name for name in text if name is not None})
 
 
@@ -115,13 +115,13 @@ class Roles(NamedTuple):
     text: set[str]
 
 
-def listed(names: Names | None) -> list[str] | None:
+def list_names(names: Names | None) -> list[str] | None:
     """Return names as a list.
 
-    >>> listed("country, city")
+    >>> list_names("country, city")
     ['country', 'city']
     """
-    return [each.strip() for each in names.split(",")] if isinstance(names, str) else names
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 # What is said of columns that are no numbers
@@ -139,46 +139,44 @@ _FIXES = {
 """What is written of columns that no option names."""
 
 
-def no_numbers(columns: "DataFrame", where: str) -> str:
+def explain_columns(columns: "DataFrame", where: str) -> str:
     """Return what to do about columns that are no numbers: what each is, by its looks."""
     row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
-    said = [f"the column {name!r} {_shown(columns[name], row, first)}" for name in columns]
-    more = f", and {len(said) - _SHOWN:,} more" if len(said) > _SHOWN else ""
-    looks: dict[str, list[str]] = {}
+    shown = [f"the column {name!r} {_show(columns[name], row, first)}" for name in columns]
+    more = f", and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
+    names_of: dict[str, list[str]] = {}
     for name in columns:
-        looks.setdefault(look(columns[name]), []).append(name)
-    told = {option: in_yaml(names) for option, names in looks.items()}
-    if "split_column" in told:
-        told["split_column"] = in_yaml(looks["split_column"][:1])[1:-1]
-    options = ", ".join(_FIXES.get(each) or f"`{each}: {names}`" for each, names in told.items())
-    dated = looks.get("dates", [])
-    forms = next(filter(None, (_slashed(columns[name]) for name in dated)), [])
-    form = " or ".join(f"`date_format: '{each}'`" for each in forms)
-    options += f" and {form}" if form else ""
-    options += f" (or `time: {in_yaml(dated[:1])[1:-1]}`, to forecast)" if dated else ""
+        names_of.setdefault(guess_option(columns[name]), []).append(name)
+    options = []
+    for option, names in names_of.items():
+        value = _in_yaml(names[0]) if option == "split_column" else _in_yaml(names)
+        options.append(_FIXES.get(option) or f"`{option}: {value}`")
+    text, dates = ", ".join(options), names_of.get("dates", [])
+    forms = next(filter(None, (_slash_formats(columns[name]) for name in dates)), [])
+    forms = " or ".join(f"`date_format: '{form}'`" for form in forms)
+    text += f" and {forms}" if forms else ""
+    text += f" (or `time: {_in_yaml(dates[0])}`, to forecast)" if dates else ""
     return (
-        f"{', '.join(said[:_SHOWN])}{more}. By what {'they hold' if len(said) > 1 else 'it holds'} "
-        f"write {options}; or leave columns out: name those that are features, `columns: [...]`, "
-        "or the one that is the class, `label: COLUMN`."
+        f"{', '.join(shown[:_SHOWN])}{more}. By what "
+        f"{'they hold' if len(shown) > 1 else 'it holds'} write {text}; or leave columns out: name "
+        "those that are features, `columns: [...]`, or the one that is the class, `label: COLUMN`."
     )
 
 
-def in_yaml(names: list[str]) -> str:
-    """Return names of columns as a recipe has them, in quotes where YAML would read another.
-
-    >>> in_yaml(["age", "a, b", "1"])
-    "[age, 'a, b', '1']"
-    """
+def _in_yaml(names: str | list[str]) -> str:
+    """Return names of columns as a recipe has them, in quotes where YAML would read another."""
+    if isinstance(names, str):
+        return _in_yaml([names])[1:-1]
     return yaml.safe_dump(names, default_flow_style=True, allow_unicode=True, width=10**6).strip()
 
 
-def look(column: "Series") -> str:
+def guess_option(column: "Series") -> str:
     """Return the option of a table that fits a column of text.
 
     That is `split_column`, `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or
     `times`, which have none.
     """
-    if (kind := held(column)) != "text":
+    if (kind := kind_of(column)) != "text":
         return {"date": "dates", "time": "times"}.get(kind, "one_hot")
     sample = column[:_LOOKED_AT]
     sample = sample[sample.fillna("") != ""].reset_index(drop=True)
@@ -188,33 +186,33 @@ def look(column: "Series") -> str:
     if len({*cells}) > 1 and {*cells} <= {*PARTS}:
         return "split_column"
     for option, form in (("thousands", _THOUSANDS), ("decimal", _COMMA)):
-        if any("," in each for each in cells) and all(map(form.fullmatch, cells)):
+        if any("," in cell for cell in cells) and all(map(form.fullmatch, cells)):
             return option
-    if _slashed(sample):
+    if _slash_formats(sample):
         return "dates"
-    for option, read in (("dates", dates), ("vectors", vectors)):
+    for option, parse in (("dates", parse_dates), ("vectors", parse_vectors)):
         try:
-            read(sample, "")
+            parse(sample, "")
             return option
         except ZooError:
             pass
-    words = sum(len(each.split()) for each in cells) / len(cells)
+    words = sum(len(cell.split()) for cell in cells) / len(cells)
     return "text" if words >= _WORDS_OF_TEXT else "one_hot"
 
 
-def _slashed(column: "Series") -> list[str]:
+def _slash_formats(column: "Series") -> list[str]:
     """Return the forms with slashes that fit a column of dates: of day and month one is first."""
     import pandas
 
-    cells = column[column.fillna("") != ""] if held(column) == "text" else []
-    forms = [f"%{each}/%Y{time}" for time in ("", " %H:%M") for each in ("d/%m", "m/%d")]
+    cells = column[column.fillna("") != ""] if kind_of(column) == "text" else []
+    forms = [f"%{day}/%Y{time}" for time in ("", " %H:%M") for day in ("d/%m", "m/%d")]
     return [form for form in forms if len(cells)
             and pandas.to_datetime(cells, format=form, errors="coerce").notna().all()]  # fmt: skip
 
 
-def _shown(column: "Series", row: str, first: int) -> str:
+def _show(column: "Series", row: str, first: int) -> str:
     """Return what a column holds that is no number, and where."""
-    for number, text in enumerate(column.fillna("") if held(column) == "text" else [], first):
+    for number, text in enumerate(column.fillna("") if kind_of(column) == "text" else [], first):
         try:
             float(text or 0)
         except ValueError:

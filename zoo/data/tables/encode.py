@@ -1,10 +1,8 @@
 """Features of the columns of a table: what is learnt of them is learnt from training nodes alone.
 
-Numbers are scaled; kinds of things, texts, dates and gaps become numbers as scikit-learn has them.
-What is learnt is plain data, which weights keep, so that a new table is read alike.
+Numbers are scaled; categories, texts, dates and gaps become numbers as scikit-learn has them. What
+is learnt is plain data, which weights keep, so that a new table is read alike.
 """
-
-from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -26,10 +24,13 @@ from zoo.data.tables.columns import Kind, Numbers
 from zoo.errors import ZooError, brief, suggestion
 
 MOST_VALUES = 256
-"""Kinds of things that have a column each; of more, hashes share as many columns."""
+"""Categories that have a column each; of more, hashes share as many columns."""
 
 _YEAR = 365.2425
 _LARGEST = float(np.finfo(np.float32).max)
+_OPTIONS = {"number": "columns", "category": "one_hot", "text": "text", "date": "dates"}
+
+Block = tuple[Any, list[str]]  # features (N, k), dense or sparse, and their names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class FeatureColumns:
         kinds: by name what each is.
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
-        numbers: `standard` gives them mean 0 and deviation 1, but for those of 0 and 1.
+        numbers: `standard` gives them mean 0 and deviation 1, except those of 0 and 1.
         training: False where they may be read by what others have taught: of a column without any
             value nothing is learnt then, and it is not refused.
     """
@@ -56,62 +57,60 @@ class FeatureColumns:
     numbers: Numbers = "raw"
     training: bool = True
 
-    def learns(self) -> bool:
+    def needs_fit(self) -> bool:
         """Return whether anything has to be learnt of them."""
-        told = self.missing != "refuse" or self.numbers != "raw"
-        return (told and bool(self.kinds)) or not set(self.kinds.values()) <= {"number"}
+        chosen = self.missing != "refuse" or self.numbers != "raw"
+        return (chosen and bool(self.kinds)) or not set(self.kinds.values()) <= {"number"}
 
-    def part(self, nodes: np.ndarray) -> FeatureColumns:
+    def part(self, nodes: np.ndarray) -> "FeatureColumns":
         """Return the columns of some nodes (n,)."""
-        values = {name: each[nodes] for name, each in self.values.items()}
+        values = {name: column[nodes] for name, column in self.values.items()}
         return dataclasses.replace(self, rows=len(nodes), values=values)
 
-    def learnt(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
+    def fit(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
         """Return what is learnt of some nodes (n,), or of all, column by column.
 
         Raises:
             ZooError: a column has no value, or no term, to learn from.
         """
         if nodes is not None:
-            return self.part(nodes).learnt()
+            return self.part(nodes).fit()
         return [_LEARN[kind](name, self.values[name], self) for name, kind in self.kinds.items()]
 
-    def features(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
+    def transform(self, learnt: Sequence[LearntColumn]) -> tuple[Any, tuple[str, ...]]:
         """Return the features (N, F) fp32, sparse where texts are among them, and their names.
 
         Raises:
             ZooError: the columns are not those that were learnt of, or of other kinds.
         """
-        applied = [_APPLY[each.kind](each, self._of(each), self.missing) for each in learnt]
-        blocks = [block for block, _ in applied]
-        names = tuple(name for _, own in applied for name in own)
-        if any(sparse.issparse(each) for each in blocks):
-            found = sparse.hstack([sparse.csr_array(each) for each in blocks], format="csr")
-            return found.astype(np.float32), names
-        none = np.zeros((self.rows, 0), np.float32)
-        return np.concatenate([none, *blocks], axis=1, dtype=np.float32), names
+        blocks, names = [np.zeros((self.rows, 0), np.float32)], []
+        for column in learnt:
+            block, own_names = _ENCODE[column.kind](column, self._values_of(column), self.missing)
+            blocks.append(block)
+            names += own_names
+        if any(sparse.issparse(block) for block in blocks):
+            blocks = [sparse.csr_array(block) for block in blocks]
+            return sparse.hstack(blocks, format="csr").astype(np.float32), tuple(names)
+        return np.concatenate(blocks, axis=1, dtype=np.float32), tuple(names)
 
     def unseen(self, learnt: Sequence[LearntColumn]) -> list[str]:
-        """Return, for each column of kinds of things, which of them were none that was learnt."""
-        told = []
+        """Return a sentence for each column of categories of which training had not all."""
+        sentences = []
         for column in learnt:
             if column.kind != "category" or column.name not in self.values:
                 continue
-            given = self.values[column.name]
-            other = given[(given != "") & ~np.isin(given, column.values)]
-            if len(other):
-                some, known = (
-                    ", ".join(map(brief, each[:3]))
-                    for each in (np.unique(other).tolist(), column.values)
+            values = self.values[column.name]
+            new = values[(values != "") & ~np.isin(values, column.values)]
+            if len(new):
+                some, known = (", ".join(map(brief, words[:3]))
+                               for words in (np.unique(new).tolist(), column.values))  # fmt: skip
+                sentences.append(
+                    f"{column.name}: {len(new):,} of {len(values):,} values are none that training "
+                    f"had, such as {some}; it had such as {known}, and they count as none of these"
                 )
-                told.append(
-                    f"{column.name}: {len(other):,} of {len(given):,} values are none that "
-                    f"training had, such as {some}; it had such as {known}, and they count as none "
-                    "of these"
-                )
-        return told
+        return sentences
 
-    def _of(self, column: LearntColumn) -> np.ndarray:
+    def _values_of(self, column: LearntColumn) -> np.ndarray:
         name, kind = column.name, "category" if column.kind == "hashed" else column.kind
         if name not in self.values:
             raise ZooError(
@@ -126,59 +125,48 @@ class FeatureColumns:
         return self.values[name]
 
 
-_OPTIONS = {"number": "columns", "category": "one_hot", "text": "text", "date": "dates"}
-"""Kind to the option that names columns of it."""
-
-Block = tuple[Any, list[str]]  # features (N, k), dense or sparse, and their names
-
-
 def _learn_number(name: str, values: np.ndarray, how: FeatureColumns) -> NumberColumn:
-    rows = _rows(values)
+    rows = values[:, None] if values.ndim == 1 else values
     gaps = np.isnan(rows)
     rows = np.where(np.abs(rows) <= _LARGEST, rows, np.nan)  # larger ones are refused in the check
     known = np.maximum((~np.isnan(rows)).sum(axis=0), 1)
-    told: dict[str, Any] = {"mean": (np.nansum(rows, axis=0) / known).tolist()}
+    learnt: dict[str, Any] = {"mean": (np.nansum(rows, axis=0) / known).tolist()}
     if how.missing == "mean":
-        _need_values(name, not gaps.all(axis=0).any(), how)
-        told["fill"] = told["mean"]
+        _check_values(name, not gaps.all(axis=0).any(), how)
+        learnt["fill"] = learnt["mean"]
     elif how.missing != "refuse":
-        told["fill"] = [0.0] * rows.shape[1]
-        told["indicator"] = how.missing == "indicator" and bool(gaps.any())
+        learnt["fill"] = [0.0] * rows.shape[1]
+        learnt["indicator"] = how.missing == "indicator" and bool(gaps.any())
     if how.numbers == "standard":
-        told |= _scale(rows if "fill" not in told else _filled(rows, told["fill"]))
+        if "fill" in learnt:
+            rows = np.where(np.isnan(rows), np.array(learnt["fill"]), rows)
+        learnt |= _learn_scale(rows)
     width = None if values.ndim == 1 else values.shape[1]
-    return NumberColumn(kind="number", name=name, width=width, **told)
+    return NumberColumn(kind="number", name=name, width=width, **learnt)
 
 
-def _rows(values: np.ndarray) -> np.ndarray:
-    return values[:, None] if values.ndim == 1 else values
-
-
-def _filled(rows: np.ndarray, fill: Sequence[float]) -> np.ndarray:
-    return np.where(np.isnan(rows), np.array(fill), rows)
-
-
-def _scale(rows: np.ndarray) -> dict[str, list[float]]:
+def _learn_scale(rows: np.ndarray) -> dict[str, list[float]]:
     """Return `shift` and `spread` of columns (N, k), gaps left out; nothing where none needs them.
 
     Columns of 0 and 1 stay as they are: standardised, a rare yes would be a large number.
     """
     gaps = np.isnan(rows)
-    told = (gaps | np.isin(rows, (0, 1))).all(axis=0)
-    if told.all() or gaps.all(axis=0).any():  # the latter is refused elsewhere
+    binary = (gaps | np.isin(rows, (0, 1))).all(axis=0)
+    if binary.all() or gaps.all(axis=0).any():  # the latter is refused elsewhere
         return {}
-    shift = np.where(told, 0.0, np.nanmean(rows, axis=0))
-    return {"shift": shift.tolist(), "spread": np.where(told, 1.0, _spread(rows)).tolist()}
+    shift, spread = np.nanmean(rows, axis=0), _deviation(rows)
+    return {"shift": np.where(binary, 0, shift).tolist(),
+            "spread": np.where(binary, 1, spread).tolist()}  # fmt: skip
 
 
-def _spread(values: np.ndarray) -> np.ndarray:
+def _deviation(values: np.ndarray) -> np.ndarray:
     """Return the deviation of values along their first axis, 1 where it is that of rounding."""
     spread = np.nanstd(values, axis=0)
     return np.where(spread > 1e-12 * np.abs(np.nanmean(values, axis=0)), spread, 1.0)
 
 
-def _number(column: NumberColumn, values: np.ndarray, missing: Missing) -> Block:
-    rows = _rows(values)
+def _encode_number(column: NumberColumn, values: np.ndarray, missing: Missing) -> Block:
+    rows = values[:, None] if values.ndim == 1 else values
     if (column.width or 1) != rows.shape[1]:
         raise ZooError(
             f"the column {column.name!r} has {rows.shape[1]} numbers in a row, and the model was "
@@ -188,7 +176,7 @@ def _number(column: NumberColumn, values: np.ndarray, missing: Missing) -> Block
     gaps, fill = np.isnan(rows), column.fill
     if fill is None:  # nothing was missing in training
         fill = {"mean": column.mean, "zero": [0.0]}.get(missing)
-    rows = rows if fill is None else _filled(rows, fill)
+    rows = rows if fill is None else np.where(gaps, np.array(fill), rows)
     if column.shift is not None and column.spread is not None:
         rows = (rows - np.array(column.shift)) / np.array(column.spread)
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found in the check
@@ -199,80 +187,79 @@ def _number(column: NumberColumn, values: np.ndarray, missing: Missing) -> Block
 
 
 def _learn_category(name: str, values: np.ndarray, how: FeatureColumns) -> LearntColumn:
-    found = np.unique(values[values != ""]).tolist()
-    if len(found) > MOST_VALUES:
+    categories = np.unique(values[values != ""]).tolist()
+    if len(categories) > MOST_VALUES:
         return HashedColumn(kind="hashed", name=name, columns=MOST_VALUES)
-    return CategoryColumn(kind="category", name=name, values=found)
+    return CategoryColumn(kind="category", name=name, values=categories)
 
 
-def _category(column: CategoryColumn, values: np.ndarray, missing: Missing) -> Block:
-    found = values[:, None] == np.array(column.values, str)
-    return found, [f"{column.name}={each}" for each in column.values]
+def _encode_category(column: CategoryColumn, values: np.ndarray, missing: Missing) -> Block:
+    one_hot = values[:, None] == np.array(column.values, str)
+    return one_hot, [f"{column.name}={value}" for value in column.values]
 
 
-def _hashed(column: HashedColumn, values: np.ndarray, missing: Missing) -> Block:
+def _encode_hashed(column: HashedColumn, values: np.ndarray, missing: Missing) -> Block:
     from sklearn.feature_extraction import FeatureHasher
 
     hasher = FeatureHasher(column.columns, input_type="string", dtype=np.float32)
-    found = hasher.transform([[each] if each else [] for each in values.tolist()])
-    return found.toarray(), _numbered(column.name, column.columns)
+    hashes = hasher.transform([[value] if value else [] for value in values.tolist()])
+    return hashes.toarray(), _numbered(column.name, column.columns)
 
 
 def _learn_text(name: str, values: np.ndarray, how: FeatureColumns) -> TextColumn:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    learn = TfidfVectorizer(stop_words="english", max_features=how.terms)
+    vectorizer = TfidfVectorizer(stop_words="english", max_features=how.terms)
     try:
-        learn.fit(values.tolist())
+        vectorizer.fit(values.tolist())
     except ValueError:
         if not how.training:
             return TextColumn(kind="text", name=name, terms=[], weights=[])
         raise ZooError(
             f"the column {name!r} holds no words to learn from; leave it out of `text`."
         ) from None
-    words = learn.get_feature_names_out().tolist()
-    return TextColumn(kind="text", name=name, terms=words, weights=learn.idf_.tolist())
+    terms = vectorizer.get_feature_names_out().tolist()
+    return TextColumn(kind="text", name=name, terms=terms, weights=vectorizer.idf_.tolist())
 
 
-def _text(column: TextColumn, values: np.ndarray, missing: Missing) -> Block:
+def _encode_text(column: TextColumn, values: np.ndarray, missing: Missing) -> Block:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if not column.terms:
         return sparse.csr_array((len(values), 0), dtype=np.float32), []
-    count = TfidfVectorizer(stop_words="english", vocabulary=column.terms, dtype=np.float32)
-    count.idf_ = np.array(column.weights)
-    return count.transform(values.tolist()), [f"{column.name}: {each}" for each in column.terms]
+    vectorizer = TfidfVectorizer(stop_words="english", vocabulary=column.terms, dtype=np.float32)
+    vectorizer.idf_ = np.array(column.weights)
+    names = [f"{column.name}: {term}" for term in column.terms]
+    return vectorizer.transform(values.tolist()), names
 
 
 def _learn_date(name: str, values: np.ndarray, how: FeatureColumns) -> DateColumn:
     known = values[~np.isnan(values)]
-    _need_values(name, len(known) > 0, how)
+    _check_values(name, len(known) > 0, how)
     known = known if len(known) else np.zeros(1)
-    told = {"mean": float(known.mean()), "deviation": float(_spread(known))}
-    return DateColumn(kind="date", name=name, **told, missing=how.missing)
+    mean, deviation = float(known.mean()), float(_deviation(known))
+    return DateColumn(kind="date", name=name, mean=mean, deviation=deviation, missing=how.missing)
 
 
-def _date(column: DateColumn, values: np.ndarray, missing: Missing) -> Block:
+def _encode_date(column: DateColumn, values: np.ndarray, missing: Missing) -> Block:
     turn = 2 * np.pi * values / _YEAR
-    found = np.stack(
-        [(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)], axis=1
-    )
+    rows = np.stack([(values - column.mean) / column.deviation, np.sin(turn), np.cos(turn)], axis=1)
     names = [f"{column.name}{end}" for end in ("", " sine of year", " cosine of year")]
     if column.missing != "refuse" or missing in ("mean", "zero"):
-        found = np.nan_to_num(found)  # 0 is the mean
-    found = found.astype(np.float32)
+        rows = np.nan_to_num(rows)  # 0 is the mean
+    rows = rows.astype(np.float32)
     if column.missing != "indicator":
-        return found, names
-    return np.column_stack([found, np.isnan(values)]), [*names, f"{column.name} missing"]
+        return rows, names
+    return np.column_stack([rows, np.isnan(values)]), [*names, f"{column.name} missing"]
 
 
-def _need_values(name: str, given: bool, how: FeatureColumns) -> None:
-    if not given and how.training:
+def _check_values(name: str, known: bool, how: FeatureColumns) -> None:
+    if not known and how.training:
         raise ZooError(f"the column {name!r} is empty in all training rows; leave it out.")
 
 
 def _numbered(name: str, width: int) -> list[str]:
-    return [f"{name}[{each}]" for each in range(width)]
+    return [f"{name}[{place}]" for place in range(width)]
 
 
 _LEARN: dict[Kind, Callable[[str, np.ndarray, FeatureColumns], LearntColumn]] = {
@@ -283,11 +270,11 @@ _LEARN: dict[Kind, Callable[[str, np.ndarray, FeatureColumns], LearntColumn]] = 
 }
 """Kind to function `(name, values, all of them)`, which learns of a column."""
 
-_APPLY: dict[str, Callable[[Any, np.ndarray, Missing], Block]] = {
-    "number": _number,
-    "category": _category,
-    "hashed": _hashed,
-    "text": _text,
-    "date": _date,
+_ENCODE: dict[str, Callable[[Any, np.ndarray, Missing], Block]] = {
+    "number": _encode_number,
+    "category": _encode_category,
+    "hashed": _encode_hashed,
+    "text": _encode_text,
+    "date": _encode_date,
 }
 """Kind to function `(what was learnt, values, missing)`, which gives features (N, k) and names."""

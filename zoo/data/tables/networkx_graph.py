@@ -11,7 +11,7 @@ import numpy as np
 
 from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, array_of
 from zoo.data.files.objects import described
-from zoo.data.tables.columns import OF_TEXT, Columns, listed
+from zoo.data.tables.columns import OF_TEXT, Columns, list_names
 from zoo.data.tables.read import frame_of
 from zoo.data.tables.tables import node_arrays
 from zoo.errors import ZooError, brief, suggestion
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def from_networkx(
     graph: Any,
     choice: Columns,
-    of_edges: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
+    edge_columns: EdgeColumns = EdgeColumns(),  # noqa: B008 (a tuple)
 ) -> GraphArrays:
     """Return a NetworkX graph; node attributes are columns, and the nodes themselves the ids.
 
@@ -34,7 +34,7 @@ def from_networkx(
     Args:
         graph: any graph of NetworkX.
         choice: what its attributes are.
-        of_edges: what is read of attributes of edges; a weight is 1 where an edge has none.
+        edge_columns: what is read of attributes of edges; a weight is 1 where an edge has none.
 
     Raises:
         ZooError: edge attributes that nobody named; or an attribute that is none of these, or not
@@ -42,14 +42,13 @@ def from_networkx(
     """
     import pyarrow
 
-    found = _of_edges(graph, of_edges)
     nodes, rows = [*graph.nodes], [data for _, data in graph.nodes(data=True)]
-    keys = _by_name((key for data in rows for key in data), "nodes")
+    keys = _keys_by_name((key for data in rows for key in data), "nodes")
     names = sorted(keys)
     roles = choice.roles(names)
     wanted = {*roles.text, *roles.features}
     wanted |= {name.rpartition(".")[0] for name in wanted if name not in keys}  # x of x.0
-    spread: dict[str, list[str]] = {}  # of each attribute its columns
+    columns_of: dict[str, list[str]] = {}  # of each attribute
     columns: dict[str, pyarrow.Array] = {}
     for name in (name for name in names if name in wanted or name in roles.masks):
         try:
@@ -58,75 +57,78 @@ def from_networkx(
             if name in wanted or roles.masks[name].sure:  # of any kind is what nobody has named
                 raise
             continue
-        if both := next((each for each in own if each in columns), None):
+        if both := next((column for column in own if column in columns), None):
             raise ZooError(
                 f"the nodes have the attribute {both!r}, which is also a place in the list "
                 f"{both.rpartition('.')[0]!r}; rename one."
             )
         columns |= own
-        spread[name] = [*own]
+        columns_of[name] = [*own]
     for option in ("label", "split_column", "columns", *OF_TEXT):
-        for each in listed(getattr(choice, option)) or []:
-            if each not in keys and each not in columns:
-                raise ZooError(f"{option}: no node has {each!r}; {suggestion(each, names)}")
+        for name in list_names(getattr(choice, option)) or []:
+            if name not in keys and name not in columns:
+                raise ZooError(f"{option}: no node has {name!r}; {suggestion(name, names)}")
     table = pyarrow.table(columns or {"": pyarrow.nulls(len(rows))})
-    choice = _of_spread(choice, roles.labels, spread)
+    choice = _with_list_columns(choice, roles.labels, columns_of)
     choice = dataclasses.replace(choice, id=None, columns=choice.columns if columns else [])
     arrays = node_arrays(frame_of(table), choice, "the nodes")
     places = {node: place for place, node in enumerate(nodes)}
     edges = np.array([(places[a], places[b]) for a, b, *_ in graph.edges], np.int64).reshape(-1, 2)
     form = None if graph.is_directed() else "undirected"
-    return arrays._replace(edges=edges, ids=_ids(nodes), form=form, **found)
+    values = _read_edge_attributes(graph, edge_columns)
+    return arrays._replace(edges=edges, ids=_ids(nodes), form=form, **values)
 
 
 def _ids(nodes: list[Any]) -> np.ndarray:
     """Return the nodes (N,) as whole numbers where all are, else as text."""
     if all(isinstance(node, int | np.integer) and not isinstance(node, bool) for node in nodes):
-        found = np.array(nodes)
-        if found.dtype.kind in "iu":  # objects past 64 bits
-            return found
+        ids = np.array(nodes)
+        if ids.dtype.kind in "iu":  # objects past 64 bits
+            return ids
     return np.array([str(node) for node in nodes], dtype=str)
 
 
-def _by_name(keys: Iterable[Hashable], what: str) -> dict[str, Hashable]:
+def _keys_by_name(keys: Iterable[Hashable], what: str) -> dict[str, Hashable]:
     """Return attributes by their names as text, such as "1" of 1.
 
     Raises:
         ZooError: two have one name.
     """
-    found: dict[str, Hashable] = {}
+    by_name: dict[str, Hashable] = {}
     for key in keys:
-        if found.setdefault(str(key), key) != key:
+        if (other := by_name.setdefault(str(key), key)) != key:
             raise ZooError(
-                f"the {what} have the attributes {found[str(key)]!r} and {key!r}, which have one "
-                "name; rename one."
+                f"the {what} have the attributes {other!r} and {key!r}, which have one name; "
+                "rename one."
             )
-    return found
+    return by_name
 
 
-def _of_spread(choice: Columns, labels: list[str], spread: dict[str, list[str]]) -> Columns:
+def _with_list_columns(
+    choice: Columns, labels: list[str], columns_of: dict[str, list[str]]
+) -> Columns:
     """Return a choice with the columns of an attribute of lists in the place of its name."""
 
-    def columns(chosen: list[str]) -> list[str]:
-        return [column for each in chosen for column in spread.get(each, [each])]
+    def spread(names: list[str]) -> list[str]:
+        return [column for name in names for column in columns_of.get(name, [name])]
 
-    given = {option: getattr(choice, option) for option in ("columns", *OF_TEXT)}
-    told = {option: columns(chosen) for option, chosen in given.items() if chosen is not None}
-    if columns(labels) != labels:
-        told["label"] = columns(labels)
-    return dataclasses.replace(choice, **told)
+    options = {option: getattr(choice, option) for option in ("columns", *OF_TEXT)}
+    options = {option: spread(names) for option, names in options.items() if names is not None}
+    if spread(labels) != labels:
+        options["label"] = spread(labels)
+    return dataclasses.replace(choice, **options)
 
 
-def _of_edges(graph: Any, choice: EdgeColumns) -> dict[str, np.ndarray | None]:
+def _read_edge_attributes(graph: Any, choice: EdgeColumns) -> dict[str, np.ndarray | None]:
     """Return what `EdgeColumns.read` does of the attributes of edges."""
     rows = [data for *_, data in graph.edges(data=True)]
-    keys = _by_name((key for data in rows for key in data), "edges")
+    keys = _keys_by_name((key for data in rows for key in data), "edges")
     if "id" not in (choice.weight, *choice.features):
         keys.pop("id", None)  # GraphML numbers them
-    named, edges, read = choice.named(sorted(keys)), [*graph.edges], {}
-    for name in dict.fromkeys([*choice.features, *([] if named is None else [named])]):
-        rest = 1 if name == named else None
-        values = [data.get(keys[name], rest) for data in rows]
+    weight, edges, columns = choice.named(sorted(keys)), [*graph.edges], {}
+    for name in dict.fromkeys([*choice.features, *([] if weight is None else [weight])]):
+        default = 1 if name == weight else None
+        values = [data.get(keys[name], default) for data in rows]
         kind, plain = _plain_values("edge", name, edges, values)
         if None in plain or kind == "text":
             place = plain.index(None) if None in plain else 0
@@ -134,8 +136,8 @@ def _of_edges(graph: Any, choice: EdgeColumns) -> dict[str, np.ndarray | None]:
                 f"the edge attribute {name!r} is {brief(values[place])} at the edge "
                 f"{brief(edges[place])}; write a number, or as many for each edge, at all edges."
             )
-        read[name] = np.array(plain)
-    return choice._replace(weight=named).read(read)
+        columns[name] = np.array(plain)
+    return choice._replace(weight=weight).read(columns)
 
 
 def _columns(name: str, nodes: Sequence[Any], values: Sequence[Any]) -> dict[str, "pyarrow.Array"]:
@@ -145,13 +147,14 @@ def _columns(name: str, nodes: Sequence[Any], values: Sequence[Any]) -> dict[str
 
     kind, plain = _plain_values("node", name, nodes, values)
     if kind == "list":
-        places = enumerate(zip(*plain, strict=True))
-        own = [_columns(f"{name}.{place}", nodes, each) for place, each in places]
-        return {key: column for each in own for key, column in each.items()}
+        columns: dict[str, pyarrow.Array] = {}
+        for place, column in enumerate(zip(*plain, strict=True)):
+            columns |= _columns(f"{name}.{place}", nodes, column)
+        return columns
     if kind == "date":
         return {name: pyarrow.array(pandas.Series(pandas.to_datetime(plain, utc=True)))}
-    if kind == "number" and not all(type(each) in (int, type(None)) for each in plain):
-        plain = [None if each is None else float(each) for each in plain]
+    if kind == "number" and not all(type(value) in (int, type(None)) for value in plain):
+        plain = [None if value is None else float(value) for value in plain]
     return {name: pyarrow.array(plain)}
 
 
@@ -177,17 +180,17 @@ def _plain_values(
         ZooError: a value is of no kind, or of another than the first, or a list of another length.
     """
 
-    def wrong(place: int, said: str) -> ZooError:
+    def wrong(place: int, text: str) -> ZooError:
         what = f"the {of} attribute {name!r} is {described(values[place])}"
-        return ZooError(f"{what} at the {of} {brief(places[place])}{said}")
+        return ZooError(f"{what} at the {of} {brief(places[place])}{text}")
 
-    plain = [_plain(each) for each in values]
+    plain = [_plain(value) for value in values]
     first: dict[str, int] = {}
-    for place, each in enumerate(plain):
-        kind = _kind(each)
+    for place, value in enumerate(plain):
+        kind = _kind(value)
         if kind == "strange":
             raise wrong(place, "; write a number, text, a date, or a flat list of numbers.")
-        if isinstance(each, int) and not -(2**63) <= each < 2**63:
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise wrong(place, ", of more than 64 bits; write text, or a float.")
         first.setdefault(kind, place)
     first.pop("nothing", None)
@@ -198,8 +201,8 @@ def _plain_values(
                            f"write values of one kind at each {of}.")  # fmt: skip
     if kind == "list" and not plain[begin]:
         raise wrong(begin, "; leave it out (`columns` names what is read).")
-    sizes = [len(each or ()) for each in plain] if kind == "list" else []
-    odd = next((n for n, size in enumerate(sizes) if size != sizes[begin]), None)
+    sizes = [len(value or ()) for value in plain] if kind == "list" else []
+    odd = next((place for place, size in enumerate(sizes) if size != sizes[begin]), None)
     if odd is not None:
         raise wrong(begin, f", and of {sizes[odd]} at the {of} {brief(places[odd])}; give every "
                            f"{of} as many numbers.")  # fmt: skip
@@ -209,7 +212,7 @@ def _plain_values(
 def _kind(value: Any) -> str:
     if isinstance(value, list):
         return "list" if {*map(_kind, value)} <= {"number", "text", "nothing"} else "strange"
-    return next((kind for kind, each in _KINDS.items() if isinstance(value, each)), "strange")
+    return next((kind for kind, types in _KINDS.items() if isinstance(value, types)), "strange")
 
 
 def _plain(value: Any) -> Any:
@@ -219,7 +222,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):
@@ -228,15 +231,15 @@ def _plain(value: Any) -> Any:
         return None if value != value else float(value)
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else value.astype("datetime64[us]").item()
-    lone = isinstance(value, np.generic)  # of numpy, such as a complex number
-    return _of_array(value) if hasattr(value, "__array__") and not lone else value
+    is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
+    return _plain_array(value) if is_array else value
 
 
-def _of_array(value: Any) -> Any:
+def _plain_array(value: Any) -> Any:
     """Return an array, or a tensor, as lists of what `_plain` returns, of one number as this."""
-    found = array_of(value, "attribute")
-    if found.dtype.kind in "iub" or (found.dtype.kind == "f" and not np.isnan(found).any()):
-        return found.tolist()
-    if found.ndim:
-        return [_plain(each) for each in found]
-    return value if found.dtype == object else _plain(found[()])
+    array = array_of(value, "attribute")
+    if array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any()):
+        return array.tolist()
+    if array.ndim:
+        return [_plain(item) for item in array]
+    return value if array.dtype == object else _plain(array[()])

@@ -27,7 +27,7 @@ Decimal = Literal["point", "comma"]
 Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
 _INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
-_MARKS = {
+_MAGIC = {
     b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
     b"PK": "Excel or zip",
 }  # fmt: skip
@@ -38,13 +38,13 @@ _FIXES = {
 }
 """What Arrow says of a CSV, to what is to be done."""
 
-_NOTHING = (
+_MISSING = (
     "", "NA", "N/A", "n/a", "NULL", "null", "NaN", "nan", "-NaN", "-nan", "#N/A", "#N/A N/A",
     "#NA", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
 )  # fmt: skip
 
 
-class Written(NamedTuple):
+class CsvFormat(NamedTuple):
     """How a CSV is written.
 
     Attributes:
@@ -55,14 +55,14 @@ class Written(NamedTuple):
     separator: Separator | None = None
     decimal: Decimal = "point"
 
-    def between(self, path: Path) -> str:
+    def delimiter(self, path: Path) -> str:
         """Return what stands between the cells of a file."""
-        usual = "\t" if path.suffix == ".tsv" else ","
-        return "\t" if self.separator == "tab" else self.separator or usual
+        default = "\t" if path.suffix == ".tsv" else ","
+        return "\t" if self.separator == "tab" else self.separator or default
 
 
 def read_table(
-    path: Path, text: Collection[str], only: Collection[str], written: Written
+    path: Path, text: Collection[str], only: Collection[str], csv_format: CsvFormat
 ) -> "DataFrame":
     """Read columns of a table.
 
@@ -71,22 +71,22 @@ def read_table(
         text: the columns of a CSV that are read as text, just as they stand; others are numbers
             where all of their cells are, and text where not.
         only: the columns that are read.
-        written: how a CSV is.
+        csv_format: how a CSV is written.
 
     Raises:
         ZooError: it cannot be read: what is wrong, and where.
     """
-    names = header(path, written)
+    names = read_header(path, csv_format)
     with reading(path, "a table"):
         if path.suffix.lower() == ".parquet":
             from pyarrow import parquet
 
             return frame_of(parquet.read_table(path, columns=[*only]))
-        table = _read_csv(path, names, only, written.between(path))
-    comma = written.decimal == "comma"
+        table = _read_csv(path, names, only, csv_format.delimiter(path))
     for place, name in enumerate(table.column_names):
-        if name not in text and (found := _as_numbers(table[name], comma)) is not None:
-            table = table.set_column(place, name, found)
+        if name not in text:
+            numbers = _parse_numbers(table[name], csv_format.decimal == "comma")
+            table = table if numbers is None else table.set_column(place, name, numbers)
     return frame_of(table)
 
 
@@ -97,12 +97,13 @@ def frame_of(table: "pyarrow.Table") -> "DataFrame":
     """
     import pandas
 
-    plain = {name: _plain(table[name]) for name in table.column_names}
-    columns = {name: pandas.arrays.ArrowExtensionArray(each) for name, each in plain.items()}
+    columns = {
+        name: pandas.arrays.ArrowExtensionArray(_plain(table[name])) for name in table.column_names
+    }
     return pandas.DataFrame(columns, index=range(table.num_rows))
 
 
-def header(path: Path, written: Written) -> list[str]:
+def read_header(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of a table.
 
     Raises:
@@ -116,9 +117,8 @@ def header(path: Path, written: Written) -> list[str]:
         with reading(path, "Parquet"):
             names = parquet.read_schema(path).names
     else:
-        names = _first_line(path, written.between(path))
-    twice = [each for each, count in Counter(names).items() if count > 1]
-    if twice:
+        names = _first_line(path, csv_format.delimiter(path))
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
     return names
 
@@ -126,28 +126,32 @@ def header(path: Path, written: Written) -> list[str]:
 def is_index(name: str) -> bool:
     """Return whether a column has no name: it is what pandas writes of an index.
 
-    >>> [is_index(each) for each in ("", "Unnamed: 0", "__index_level_0__", "index")]
+    >>> [is_index(name) for name in ("", "Unnamed: 0", "__index_level_0__", "index")]
     [True, True, True, False]
     """
     return _INDEX.fullmatch(name) is not None
 
 
-def need(columns: Collection[str], present: Collection[str], where: str, option: str) -> None:
+def check_columns(
+    columns: Collection[str], present: Collection[str], where: str, option: str
+) -> None:
     """Refuse a table that lacks one of the columns; `option` is what names another."""
-    for each in columns:
-        if each not in present:
+    for column in columns:
+        if column not in present:
+            shown = ", ".join(map(repr, [*present][:50]))
+            more = f" and {len(present) - 50:,} more" if len(present) > 50 else ""
             raise ZooError(
-                f"{where} has no column {each!r}; it has {_named(present)}. "
-                f"Write `{option}: COLUMN`, or rename a column; {suggestion(each, present)}"
+                f"{where} has no column {column!r}; it has {shown}{more}. "
+                f"Write `{option}: COLUMN`, or rename a column; {suggestion(column, present)}"
             )
 
 
-def _first_line(path: Path, separator: str) -> list[str]:
+def _first_line(path: Path, delimiter: str) -> list[str]:
     with path.open("rb") as file:
         first = file.readline()
     if not first.strip():
         raise ZooError(f"{path.name} is empty; write a line of column names, then a line per row.")
-    kind = next((kind for mark, kind in _MARKS.items() if first.startswith(mark)), None)
+    kind = next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None)
     kind = kind or ("binary" if b"\x00" in first else None)
     try:
         line = first.decode("utf-8-sig")
@@ -160,8 +164,8 @@ def _first_line(path: Path, separator: str) -> list[str]:
             f"{path.name} begins with {excel[1]!r}, a word for Excel and no names of columns; "
             "delete the first line, and write `separator` where no comma stands between cells."
         )
-    names = next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
-    if len(names) == 1 and (other := next((each for each in ";\t|," if each in names[0]), None)):
+    names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter))
+    if len(names) == 1 and (other := next((mark for mark in ";\t|," if mark in names[0]), None)):
         other = "tab" if other == "\t" else repr(other)
         raise ZooError(
             f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
@@ -170,41 +174,41 @@ def _first_line(path: Path, separator: str) -> list[str]:
 
 
 def _read_csv(
-    path: Path, names: list[str], only: Collection[str], separator: str
+    path: Path, names: list[str], only: Collection[str], delimiter: str
 ) -> "pyarrow.Table":
     """Return columns of a CSV as text."""
     import pyarrow
     from pyarrow import csv as arrow_csv
 
     content = path.read_bytes()
-    _refuse_open_quotes(content, separator, path.name)
-    parse = arrow_csv.ParseOptions(
-        delimiter=separator,
-        newlines_in_values=True,  # where they stand in quotes
-        ignore_empty_lines=len(names) > 1,  # of one column they are rows
-    )
-    types = dict.fromkeys(names, pyarrow.string())
+    _check_quotes(content, delimiter, path.name)
     try:
         return arrow_csv.read_csv(
             pyarrow.BufferReader(content.rstrip(b"\r\n") + b"\n"),
             arrow_csv.ReadOptions(use_threads=False),  # errors of one thread name the row
-            parse,
-            arrow_csv.ConvertOptions(column_types=types, include_columns=[*only]),
+            arrow_csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,  # where they stand in quotes
+                ignore_empty_lines=len(names) > 1,  # of one column they are rows
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pyarrow.string()), include_columns=[*only]
+            ),
         )
     except pyarrow.ArrowInvalid as error:
-        fix = next((fix for said, fix in _FIXES.items() if said in str(error)), None)
+        fix = next((fix for words, fix in _FIXES.items() if words in str(error)), None)
         if fix is None:
             raise
         line = " ".join(str(error).split())[:160]
         raise ZooError(f"{path.name}: it cannot be read as a table ({line}); {fix}") from None
 
 
-def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
+def _check_quotes(content: bytes, delimiter: str, where: str) -> None:
     """Refuse a cell that a quote opens and none ends: Arrow reads rows on until the next quote."""
     if b'"' not in content:
         return
     text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", errors="replace", newline="")
-    rows, first = csv.reader(text, delimiter=separator, strict=True), 1
+    rows, first = csv.reader(text, delimiter=delimiter, strict=True), 1
     before = csv.field_size_limit(sys.maxsize)
     try:
         for _ in rows:
@@ -219,7 +223,7 @@ def _refuse_open_quotes(content: bytes, separator: str, where: str) -> None:
         csv.field_size_limit(before)
 
 
-def _as_numbers(column: "pyarrow.ChunkedArray", comma: bool) -> "pyarrow.ChunkedArray | None":
+def _parse_numbers(column: "pyarrow.ChunkedArray", comma: bool) -> "pyarrow.ChunkedArray | None":
     """Return text as numbers, None where a cell is none; thousands have no mark of their own."""
     import pyarrow
     from pyarrow import compute
@@ -229,9 +233,9 @@ def _as_numbers(column: "pyarrow.ChunkedArray", comma: bool) -> "pyarrow.Chunked
         if compute.any(compute.match_substring(cells, ".")).as_py():
             return None
         cells = compute.replace_substring(cells, ",", ".")
-    nothing = compute.is_in(cells, value_set=pyarrow.array(_NOTHING))
+    missing = compute.is_in(cells, value_set=pyarrow.array(_MISSING))
     try:
-        return compute.if_else(nothing, None, cells).cast(pyarrow.float64())
+        return compute.if_else(missing, None, cells).cast(pyarrow.float64())
     except pyarrow.ArrowInvalid:
         return None
 
@@ -247,9 +251,3 @@ def _plain(column: "pyarrow.ChunkedArray") -> "pyarrow.ChunkedArray":
     if str(column.type) == "string_view":  # as Polars holds text
         return column.cast(pyarrow.string())
     return column
-
-
-def _named(columns: Collection[str], most: int = 50) -> str:
-    """Return the names of columns, the first ones where there are many."""
-    first = ", ".join(map(repr, [*columns][:most]))
-    return first if len(columns) <= most else f"{first} and {len(columns) - most:,} more"

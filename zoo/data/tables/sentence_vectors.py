@@ -24,7 +24,7 @@ _LONGEST = 512  # tokens of a text that are read, where the model does not say f
 def sentence_vectors(texts: Sequence[str], folder: str) -> np.ndarray:
     """Return a vector of length 1 for each text, (N, D) fp32; 0 for an empty one.
 
-    They are computed once for the same texts and model, and kept in the folder of caches.
+    They are computed once for the same texts and model, and cached.
 
     Args:
         texts: of any length; what is beyond the longest that the model reads is cut off.
@@ -33,29 +33,24 @@ def sentence_vectors(texts: Sequence[str], folder: str) -> np.ndarray:
     Raises:
         ZooError: there is no such model, or no `transformers`.
     """
-    place = user_path(folder)
-    if not (place / "model.safetensors").is_file():
+    path = user_path(folder)
+    if not (path / "model.safetensors").is_file():
         raise ZooError(
             f"language_model: {folder} is no folder with a config.json and a model.safetensors; "
             "write that of a language model as Hugging Face publishes them."
         )
-    kept = cache_folder() / "sentences" / f"{_digest(texts, place)}.npy"
-    if kept.is_file():
-        return np.load(kept, allow_pickle=False)
-    found = _computed(texts, place)
-
-    def write(draft: Path) -> None:
-        with draft.open("wb") as file:
-            np.save(file, found)
-
-    write_whole(kept, write)
-    return found
+    cached = cache_folder() / "sentences" / f"{_digest(texts, path)}.npy"
+    if cached.is_file():
+        return np.load(cached, allow_pickle=False)
+    vectors = _embed(texts, path)
+    write_whole(cached, lambda draft: np.save(draft, vectors))
+    return vectors
 
 
-def _digest(texts: Sequence[str], place: Path) -> str:
+def _digest(texts: Sequence[str], folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(
-        each for end in ("safetensors", "json", "txt") for each in place.glob("*." + end)
+        path for end in ("safetensors", "json", "txt") for path in folder.glob("*." + end)
     ):
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
@@ -64,39 +59,39 @@ def _digest(texts: Sequence[str], place: Path) -> str:
     return digest.hexdigest()
 
 
-def _computed(texts: Sequence[str], place: Path) -> np.ndarray:
-    tokenizer, model = _loaded(place)
-    positions = getattr(model.config, "max_position_embeddings", _LONGEST)
-    longest = min(_LONGEST, tokenizer.model_max_length, positions)
-    found = np.zeros((len(texts), model.config.hidden_size), np.float32)
-    order = sorted((n for n, text in enumerate(texts) if text), key=lambda n: len(texts[n]))
+def _embed(texts: Sequence[str], folder: Path) -> np.ndarray:
     from tqdm import tqdm
 
+    tokenizer, model = _load(folder)
+    positions = getattr(model.config, "max_position_embeddings", _LONGEST)
+    longest = min(_LONGEST, tokenizer.model_max_length, positions)
+    vectors = np.zeros((len(texts), model.config.hidden_size), np.float32)
+    order = sorted((n for n, text in enumerate(texts) if text), key=lambda n: len(texts[n]))
     for start in tqdm(range(0, len(order), _BATCH), "sentences", disable=None, leave=False):
         rows = order[start : start + _BATCH]
-        given = tokenizer(
+        tokens = tokenizer(
             [texts[n] for n in rows], padding=True, truncation=True, max_length=longest,
             return_tensors="pt",
         )  # fmt: skip
         with torch.no_grad():
-            states = model(**given).last_hidden_state.float()  # (B, T, D)
-        there = given["attention_mask"].unsqueeze(-1)
-        mean = (states * there).sum(1) / there.sum(1)
-        found[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
-    return found
+            states = model(**tokens).last_hidden_state.float()  # (B, T, D)
+        mask = tokens["attention_mask"].unsqueeze(-1)
+        mean = (states * mask).sum(1) / mask.sum(1)
+        vectors[rows] = torch.nn.functional.normalize(mean, dim=1).numpy()
+    return vectors
 
 
-def _loaded(place: Path) -> tuple[Any, Any]:
+def _load(folder: Path) -> tuple[Any, Any]:
     try:
         from transformers import AutoModel, AutoTokenizer
     except ImportError:
         raise ZooError(
             "language_model needs transformers: pip install 'graph-transformer-zoo[language]'."
         ) from None
-    own = {"local_files_only": True, "trust_remote_code": False}
+    how = {"local_files_only": True, "trust_remote_code": False}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(place), **own)
-        return tokenizer, AutoModel.from_pretrained(str(place), use_safetensors=True, **own).eval()
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), **how)
+        return tokenizer, AutoModel.from_pretrained(str(folder), use_safetensors=True, **how).eval()
     except Exception as error:  # transformers raises what the files suggest
         cause = " ".join(str(error).split())[:160]
-        raise ZooError(f"language_model: {place} cannot be read ({cause}).") from None
+        raise ZooError(f"language_model: {folder} cannot be read ({cause}).") from None

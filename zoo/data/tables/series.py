@@ -20,10 +20,10 @@ from zoo.data.files.graph_arrays import (
     refuse_idle,
 )
 from zoo.data.files.objects import join
-from zoo.data.tables import cells
-from zoo.data.tables.read import Decimal, Written, header, need, read_table
+from zoo.data.tables.cells import kind_of, parse_ids, parse_texts
+from zoo.data.tables.read import CsvFormat, Decimal, check_columns, read_header, read_table
 from zoo.data.tables.tables import read_edges
-from zoo.data.tables.times import Steps, on_grid, time_names, times_of
+from zoo.data.tables.times import Steps, parse_times, place_on_grid, time_names
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 from zoo.tasks.labels import alike
@@ -67,15 +67,15 @@ class GraphsInTime(NamedTuple):
     def of(cls, edges: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> Self:
         """Return those of the edges (E, 2), and weights (E,), at each time."""
         numbers: dict[bytes, int] = {}
-        kept, graph_of = [], []
-        for time, each in enumerate(edges):
-            key = each.tobytes() + (b"" if weights is None else weights[time].tobytes())
+        first, graph_of = [], []
+        for time, pairs in enumerate(edges):
+            key = pairs.tobytes() + (b"" if weights is None else weights[time].tobytes())
             if key not in numbers:
-                numbers[key] = len(kept)
-                kept.append(time)
+                numbers[key] = len(first)
+                first.append(time)
             graph_of.append(numbers[key])
-        of_kept = None if weights is None else [weights[time] for time in kept]
-        return cls([edges[time] for time in kept], np.array(graph_of, np.int64), of_kept)
+        own_weights = None if weights is None else [weights[time] for time in first]
+        return cls([edges[time] for time in first], np.array(graph_of, np.int64), own_weights)
 
 
 def filled(x: Tensor) -> Tensor:
@@ -100,74 +100,97 @@ def read_series_table(
     missing: Literal["refuse", "unknown"],
     weight: str | None,
     weights: Weights,
-    written: Written,
+    csv_format: CsvFormat,
 ) -> NodeSeries:
     """Read a table with a row for each node and time; `zoo.data.snapshots` says the options.
 
     Raises:
         ZooError: the table is wrong: which column and row, and what to write.
     """
-    names = header(path, written)
+    present = read_header(path, csv_format)
     options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": columns}
     for option, wanted in options.items():
-        need(wanted, names, path.name, option)
-    told = [target, *(each for each in dict.fromkeys(columns) if each != target)]
-    both = sorted({time, id} & set(told))
-    if both:
+        check_columns(wanted, present, path.name, option)
+    names = [*dict.fromkeys([target, *columns])]
+    if both := sorted({time, id} & set(names)):
         raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
-    only = [each for each in names if each in (time, id, *told)]
-    table = read_table(path, only, only, written)
+    only = [name for name in present if name in (time, id, *names)]
+    table = read_table(path, only, only, csv_format)
     if len(table) == 0:
         raise ZooError(f"{path.name} has no rows; write one for each node and time.")
-    when = times_of(table[time], path.name, time, date_format, step)
-    place, grid, steps = on_grid(when, path.name, step, missing)
+    when = parse_times(table[time], path.name, time, date_format, step)
+    place, grid, steps = place_on_grid(when, path.name, step, missing)
     ids, node = None, np.zeros(len(when), np.int64)
     if id is not None:
-        ids, node = _nodes(table[id], f"{path.name}: {id!r}")
-    _refuse_doubled(place, node, path.name, grid, ids)
+        ids, node = _parse_nodes(table[id], f"{path.name}: {id!r}")
+    _check_doubled(place, node, path.name, grid, ids)
     count = 1 if ids is None else len(ids)
-    check_room((len(grid) * count, len(told)))
-    values = np.full((len(grid), count, len(told)), np.nan, np.float32)
-    for number, name in enumerate(told):
-        values[place, node, number] = _numbers(table[name], path.name, name, written.decimal)
-    graphs = GraphsInTime([np.zeros((0, 2), np.int64)], np.zeros(len(grid), np.int64), None)
+    check_room((len(grid) * count, len(names)))
+    values = np.full((len(grid), count, len(names)), np.nan, np.float32)
+    for number, name in enumerate(names):
+        values[place, node, number] = _parse_values(
+            table[name], path.name, name, csv_format.decimal
+        )
     if edges is None:
         used = {"weight": weight, "weights": weights if weights == "use" else None}
         refuse_idle("a table of edges", "edges", edge_columns=edge_columns, **used)
+        empty = [np.zeros((0, 2), np.int64)]
+        graphs = GraphsInTime(empty, np.zeros(len(grid), np.int64), None)
+    elif ids is None:
+        raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
     else:
-        edge_columns = edge_columns or ["source", "target"]
-        if ids is None:
-            raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
-        where = user_path(edges)
-        timed = [time] if time in header(where, written) and time not in edge_columns else []
-        *ends, found = read_edges(
-            where, (*edge_columns,), EdgeColumns(weight, weights), written, timed
+        ends = edge_columns or ["source", "target"]
+        choice = EdgeColumns(weight, weights)
+        graphs = _read_graphs(
+            user_path(edges), ends, choice, ids, time, grid, steps, date_format, csv_format
         )
-        counts = found["weights"]
-        pairs = join(ids, ends, where.name)
-        if counts is not None:
-            counts = check_weights(counts, len(pairs))
-        if timed:
-            column = read_table(where, timed, timed, written)[time]
-            of_edges = times_of(column, where.name, time, date_format, steps.size)
-            kept, place = _places(of_edges, grid, where.name)
-            counts = None if counts is None else counts[kept]
-            graphs = _in_time(pairs[kept], counts, place, len(grid))
-        else:
-            graphs = graphs._replace(edges=[pairs], weights=None if counts is None else [counts])
-    return NodeSeries(grid, steps, values, tuple(told), ids, *graphs)
+    return NodeSeries(grid, steps, values, tuple(names), ids, *graphs)
 
 
-def _places(when: np.ndarray, grid: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
+def _read_graphs(
+    path: Path,
+    ends: list[str],
+    choice: EdgeColumns,
+    ids: np.ndarray,
+    time: str,
+    grid: np.ndarray,
+    steps: Steps,
+    date_format: str | None,
+    csv_format: CsvFormat,
+) -> GraphsInTime:
+    """Return the graphs of a table of edges, which are one where it has no column of times."""
+    timed = [time] if time in read_header(path, csv_format) and time not in ends else []
+    *pairs, columns = read_edges(path, (*ends,), choice, csv_format, timed)
+    pairs, weights = join(ids, pairs, path.name), columns["weights"]
+    if weights is not None:
+        weights = check_weights(weights, len(pairs))
+    if not timed:
+        weights = None if weights is None else [weights]
+        return GraphsInTime([pairs], np.zeros(len(grid), np.int64), weights)
+    column = read_table(path, timed, timed, csv_format)[time]
+    when = parse_times(column, path.name, time, date_format, steps.size)
+    rows, places = _place_edges(when, grid, path.name)
+    pairs, weights = pairs[rows], None if weights is None else weights[rows]
+    order = np.argsort(places, kind="stable")
+    present, begins = np.unique(places[order], return_index=True)
+    groups = [order[:0], *np.split(order, begins[1:])]  # before the first there are none
+    last = np.searchsorted(present, np.arange(len(grid)), side="right")
+    return GraphsInTime.of(
+        [pairs[groups[group]] for group in last],
+        None if weights is None else [weights[groups[group]] for group in last],
+    )
+
+
+def _place_edges(when: np.ndarray, grid: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray]:
     """Return which rows of edges count (E,), and at which of the times of the nodes they are.
 
     Edges stay until the next time that has some: those of the last time up to the first one of the
     nodes are at this, and none before them count, nor any after the last time of the nodes.
     """
     when = when if len(when) else grid[:0]  # of no rows it is not seen what they would be
-    alike = when.dtype.kind == grid.dtype.kind  # both are dates, or numbers
+    same_kind = when.dtype.kind == grid.dtype.kind  # both are dates, or numbers
     strange = np.ones(len(when), bool)
-    if alike and (when <= grid[-1]).any():
+    if same_kind and (when <= grid[-1]).any():
         strange = (when > grid[0]) & (when < grid[-1]) & ~np.isin(when, grid)
     if strange.any():
         raise ZooError(
@@ -177,25 +200,14 @@ def _places(when: np.ndarray, grid: np.ndarray, where: str) -> tuple[np.ndarray,
         )
     begun = when[when <= grid[0]]
     first = begun.max() if len(begun) else grid[0]
-    kept = np.flatnonzero((when >= first) & (when <= grid[-1]))
-    return kept, np.searchsorted(grid, when[kept])
+    rows = np.flatnonzero((when >= first) & (when <= grid[-1]))
+    return rows, np.searchsorted(grid, when[rows])
 
 
-def _in_time(
-    pairs: np.ndarray, weights: np.ndarray | None, place: np.ndarray, times: int
-) -> GraphsInTime:
-    """Return the graphs of edges at places in time; they stay until the next time with some."""
-    order = np.argsort(place, kind="stable")
-    present, begins = np.unique(place[order], return_index=True)
-    rows = [order[:0], *np.split(order, begins[1:])]  # before the first there are none
-    last = np.searchsorted(present, np.arange(times), side="right")
-    return GraphsInTime.of(
-        [pairs[rows[each]] for each in last],
-        None if weights is None else [weights[rows[each]] for each in last],
-    )
-
-
-def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray | None) -> None:
+def _check_doubled(
+    place: np.ndarray, node: np.ndarray, where: str, grid: np.ndarray, ids: np.ndarray | None
+) -> None:
+    """Refuse two rows of one node at one time."""
     import pandas
 
     both = pandas.DataFrame({"place": place, "node": node})
@@ -213,23 +225,23 @@ def _refuse_doubled(place, node, where: str, grid: np.ndarray, ids: np.ndarray |
     )
 
 
-def _nodes(column: "Series", where: str) -> tuple[np.ndarray, np.ndarray]:
+def _parse_nodes(column: "Series", where: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the ids of nodes (N,), and which of them each row is of (R,)."""
-    ids, node = np.unique(cells.ids(column, where), return_inverse=True)
-    if told := alike(ids.tolist()) if ids.dtype.kind == "U" else None:
+    ids, node = np.unique(parse_ids(column, where), return_inverse=True)
+    if same := alike(ids.tolist()) if ids.dtype.kind == "U" else None:
         raise ZooError(
-            f"{where} holds {told[0]!r} and {told[1]!r}, which differ in blanks alone and would be "
+            f"{where} holds {same[0]!r} and {same[1]!r}, which differ in blanks alone and would be "
             "two nodes; write each id in one way."
         )
     return ids, node
 
 
-def _numbers(column: "Series", where: str, name: str, decimal: Decimal) -> np.ndarray:
-    """Return a column as fp32, NaN where a cell is empty."""
+def _parse_values(column: "Series", where: str, name: str, decimal: Decimal) -> np.ndarray:
+    """Return a column as fp32 (R,), NaN where a cell is empty."""
     import pandas
 
-    text = pandas.Series(cells.texts(column, None)).str.strip()
-    commas = decimal == "comma" and cells.held(column) == "text"
+    text = pandas.Series(parse_texts(column, None)).str.strip()
+    commas = decimal == "comma" and kind_of(column) == "text"
     points = text.str.translate(str.maketrans(".,", ",.")) if commas else text
     values = pandas.to_numeric(points.mask(text == ""), errors="coerce").to_numpy(np.float64)
     wrong = (np.isnan(values) & ~text.str.lower().isin(["", "nan"])) | (np.abs(values) > 1e30)

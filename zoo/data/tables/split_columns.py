@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import held, numbers, texts
+from zoo.data.tables.cells import kind_of, parse_numbers, parse_texts
 from zoo.data.tables.read import frame_of
 from zoo.errors import ZooError, brief, suggestion
 
@@ -25,6 +25,7 @@ Masks = dict[str, np.ndarray]  # of each part (S, N) bool
 _MASK = re.compile(r"(train|val|valid|validation|test)([_ -]?masks?)?(?:([._])(\d+))?", re.I)
 _TRUTH = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": False}
 _MOST = 12  # different values of a column that may be a mask: each way of writing one, and nothing
+_LOG = logging.getLogger(__name__)
 
 
 class MaskName(NamedTuple):
@@ -32,7 +33,7 @@ class MaskName(NamedTuple):
 
     part: str
     sure: bool
-    number: int | None
+    number: int
 
 
 class SplitColumns(NamedTuple):
@@ -42,7 +43,7 @@ class SplitColumns(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
-def mask_names(names: Iterable[str], named: Collection[str]) -> dict[str, MaskName]:
+def find_masks(names: Iterable[str], named: Collection[str]) -> dict[str, MaskName]:
     """Return the columns that are called like masks of parts.
 
     Where one of them is named as something else, such as a feature or the label, those called in
@@ -54,10 +55,10 @@ def mask_names(names: Iterable[str], named: Collection[str]) -> dict[str, MaskNa
     """
     masks = {}
     for name in names:
-        told = _MASK.fullmatch(name.strip())
-        if told and (told[2] or told[3] != "_"):  # test_1 is one of several scores
-            part = next(each for each in PARTS if told[1].lower().startswith(each))
-            masks[name] = MaskName(part, told[2] is not None, told[4] and int(told[4]))
+        match = _MASK.fullmatch(name.strip())
+        if match and (match[2] or match[3] != "_"):  # test_1 is one of several scores
+            part = next(part for part in PARTS if match[1].lower().startswith(part))
+            masks[name] = MaskName(part, match[2] is not None, int(match[4] or -1))
     others = {mask.sure for name, mask in masks.items() if name in named}
     return {name: mask for name, mask in masks.items() if mask.sure not in others}
 
@@ -78,37 +79,43 @@ def read_split(
     Args:
         table: with the columns of the split at least.
         split: the column that has the words train, val and test; None: there is none.
-        masks: the columns that are called like masks, of `mask_names`.
+        masks: the columns that are called like masks, of `find_masks`.
         where: what the table is called in errors.
         needed: False where nothing is divided: what is wrong with a split is not told then.
 
     Raises:
         ZooError: the words are others, or there are masks of some of the parts alone.
     """
-    sure = {name: _mask(table[name], name) for name, mask in masks.items() if mask.sure}
-    like = _plain_masks(table, masks)
-    taken = [*sure, *(like if {masks[name].part for name in like} == {*PARTS} else ())]
+    sure = {name: _parse_mask(table[name], name) for name, mask in masks.items() if mask.sure}
+    plain = _plain_masks(table, masks)
+    complete = {masks[name].part for name in plain} == {*PARTS}
+    columns = (*sure, *(plain if complete else ()))
     if split is not None:
-        found = _by_words(table[split], split, where)
-        if taken:
-            _tell(f"{where}: the split is that of {split!r}; {_listed(taken)} are no features.")
-        return SplitColumns(found, (*taken, split))
-    told = dict(sorted((sure or like).items(), key=lambda each: PARTS.index(masks[each[0]].part)))
-    if not told:
+        words = _split_of_words(table[split], split, where)
+        if columns:
+            _LOG.warning(
+                f"{where}: the split is that of {split!r}; {_listed(columns)} are no features."
+            )
+        return SplitColumns(words, (*columns, split))
+    chosen = sure or plain
+    chosen = {name: chosen[name] for part in PARTS for name in chosen if masks[name].part == part}
+    if not chosen:
         return SplitColumns()
     try:
-        found = _together(told, masks, where)
+        split_masks = _stack_masks(chosen, masks, where)
     except ZooError:
         if needed:
             raise
-        return SplitColumns(None, (*taken,))
+        return SplitColumns(None, columns)
     if needed:
-        sizes = _listed(f"{found[part][0].sum():,}" for part in PARTS)
-        count = len(found["train"])
+        sizes = _listed(f"{split_masks[part][0].sum():,}" for part in PARTS)
+        count = len(split_masks["train"])
         what = f"are the split, {sizes} nodes," if count == 1 else f"are {count} splits"
-        fix = "Where they are features, name all features: `columns: [...]`."
-        _tell(f"{where}: {_listed(told)} {what} and no features. {fix}")
-    return SplitColumns(found, (*taken,))
+        _LOG.warning(
+            f"{where}: {_listed(chosen)} {what} and no features. Where they are features, name all "
+            "features: `columns: [...]`."
+        )
+    return SplitColumns(split_masks, columns)
 
 
 def without_split(features: Any, masks: Any, feature_names: Any) -> tuple[Any, Any]:
@@ -125,24 +132,25 @@ def without_split(features: Any, masks: Any, feature_names: Any) -> tuple[Any, A
     import pyarrow
 
     names = list(getattr(features, "columns", ()))
-    if feature_names is not None or not all(isinstance(each, str) for each in names):
+    if feature_names is not None or not all(isinstance(name, str) for name in names):
         return features, masks
-    split, found = "split" if "split" in names else None, mask_names(names, ())
-    own = {name: features[name] for name in (*found, *([split] if split else []))}
-    if not own:
+    split, mask_names = "split" if "split" in names else None, find_masks(names, ())
+    columns = {name: features[name] for name in (*mask_names, *([split] if split else []))}
+    if not columns:
         return features, masks
-    arrow = {name: each.to_arrow() if hasattr(each, "to_arrow")
-             else pyarrow.array(each, from_pandas=True) for name, each in own.items()}  # fmt: skip
+    arrow = {name: column.to_arrow() if hasattr(column, "to_arrow")
+             else pyarrow.array(column, from_pandas=True)
+             for name, column in columns.items()}  # fmt: skip
     table = frame_of(pyarrow.table(arrow))
-    read = read_split(table, split, found, "features", needed=masks is None)
-    if not read.columns:
+    own = read_split(table, split, mask_names, "features", needed=masks is None)
+    if not own.columns:
         return features, masks
-    return features[[each for each in names if each not in read.columns]], masks or read.masks
+    return features[[name for name in names if name not in own.columns]], masks or own.masks
 
 
-def _by_words(column: "Series", name: str, where: str) -> Masks:
+def _split_of_words(column: "Series", name: str, where: str) -> Masks:
     """Return what a column of words says; who divides nodes by it refuses empty parts."""
-    words = texts(column)
+    words = parse_texts(column)
     if other := sorted(set(words.tolist()) - {"", *PARTS}):
         masks = ""
         if other[0].lower() in _TRUTH:
@@ -155,20 +163,20 @@ def _by_words(column: "Series", name: str, where: str) -> Masks:
     return {part: (words == part)[None] for part in PARTS}
 
 
-def _mask(column: "Series", name: str) -> np.ndarray | None:
+def _parse_mask(column: "Series", name: str) -> np.ndarray | None:
     """Return a column of truth values as (N,), of lists of them as (N, S); None of other columns.
 
     What is missing is false.
     """
-    if held(column) == "list":
-        found = numbers(column, name)
-        return found == 1 if np.isin(found[~np.isnan(found)], (0, 1)).all() else None
-    if held(column) == "other" or len(values := column.dropna().unique()) > _MOST:
+    if kind_of(column) == "list":
+        numbers = parse_numbers(column, name)
+        return numbers == 1 if np.isin(numbers[~np.isnan(numbers)], (0, 1)).all() else None
+    if kind_of(column) == "other" or len(values := column.dropna().unique()) > _MOST:
         return None
-    truth = {each: _TRUTH.get(str(each).strip().lower()) for each in values}
+    truth = {value: _TRUTH.get(str(value).strip().lower()) for value in values}
     if None in truth.values():
         return None
-    return column.isin([each for each, told in truth.items() if told]).to_numpy(bool)
+    return column.isin([value for value, true in truth.items() if true]).to_numpy(bool)
 
 
 def _plain_masks(table: "DataFrame", masks: Mapping[str, MaskName]) -> dict[str, np.ndarray]:
@@ -177,17 +185,17 @@ def _plain_masks(table: "DataFrame", masks: Mapping[str, MaskName]) -> dict[str,
     These are none where nothing is true; `valid` is a word for much else; and a number behind a
     name is what pandas writes where a name is there twice.
     """
-    found = {name: _mask(table[name], name) for name, mask in masks.items() if not mask.sure}
-    like = {name: mask for name, mask in found.items() if mask is not None}
-    others = {name: mask for name, mask in like.items() if name.lower() != "valid"}
-    for each in (others, like):
-        if {masks[name].part for name in each} == {*PARTS}:
-            return each
-    return {name: mask for name, mask in others.items() if name.isalpha() and mask.any()}
+    parsed = {name: _parse_mask(table[name], name) for name, mask in masks.items() if not mask.sure}
+    parsed = {name: mask for name, mask in parsed.items() if mask is not None}
+    without_valid = {name: mask for name, mask in parsed.items() if name.lower() != "valid"}
+    for chosen in (without_valid, parsed):
+        if {masks[name].part for name in chosen} == {*PARTS}:
+            return chosen
+    return {name: mask for name, mask in without_valid.items() if name.isalpha() and mask.any()}
 
 
-def _together(
-    told: Mapping[str, np.ndarray | None], names: Mapping[str, MaskName], where: str
+def _stack_masks(
+    chosen: Mapping[str, np.ndarray | None], names: Mapping[str, MaskName], where: str
 ) -> Masks:
     """Return masks (S, N) of the three parts.
 
@@ -195,35 +203,31 @@ def _together(
         ZooError: a part has none or two, or one holds something else than truth values.
     """
     fix = "rename what is a feature, or name all features: `columns: [...]`."
-    if strange := next((name for name, mask in told.items() if mask is None), None):
+    if strange := next((name for name, mask in chosen.items() if mask is None), None):
         raise ZooError(
             f"{where}: {strange!r} is called like a mask and holds something else than true and "
             f"false, or 1 and 0; write these, or {fix}"
         )
-    own = {part: [each for each in told if names[each].part == part] for part in PARTS}
-    if lost := [part for part in PARTS if not own[part]]:
-        ending = "_mask" if all(names[each].sure for each in told) else ""
-        others = [name for name, each in names.items() if each.part in lost and name not in told]
+    columns_of = {part: [name for name in chosen if names[name].part == part] for part in PARTS}
+    if missing := [part for part in PARTS if not columns_of[part]]:
+        ending = "_mask" if all(names[name].sure for name in chosen) else ""
+        others = [name for name, mask in names.items()
+                  if mask.part in missing and name not in chosen]  # fmt: skip
         beside = f" ({_listed(others)} holds other values)" if others else ""
         raise ZooError(
-            f"{where}: of the masks only {_listed(told)} {'is' if len(told) == 1 else 'are'} "
-            f"there{beside}; write {_listed(f'{part}{ending}' for part in lost)} too, or {fix}"
+            f"{where}: of the masks only {_listed(chosen)} {'is' if len(chosen) == 1 else 'are'} "
+            f"there{beside}; write {_listed(f'{part}{ending}' for part in missing)} too, or {fix}"
         )
-    found = {}
-    for part, columns in own.items():
-        places = [-1 if (number := names[each].number) is None else number for each in columns]
-        if len({*places}) < len(places):
+    masks = {}
+    for part, columns in columns_of.items():
+        if len({names[name].number for name in columns}) < len(columns):
             raise ZooError(f"{where}: {_listed(columns)} are masks of one part; keep one.")
-        ordered = [columns[each] for each in np.argsort(places)]
-        found[part] = np.concatenate([np.atleast_2d(told[each].T) for each in ordered])
-    return found
+        columns = sorted(columns, key=lambda name: names[name].number)
+        masks[part] = np.concatenate([np.atleast_2d(chosen[name].T) for name in columns])
+    return masks
 
 
 def _listed(words: Iterable[str]) -> str:
     *first, last = words
     shown = [*first[:5], *(["..."] if len(first) > 5 else [])]
     return f"{', '.join(shown)} and {last}" if first else last
-
-
-def _tell(text: str) -> None:
-    logging.getLogger(__name__).warning(text)

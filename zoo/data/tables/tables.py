@@ -1,9 +1,10 @@
 """Read a user's graph from a table of nodes and one of edges, in CSV or Parquet."""
 
+import contextlib
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,15 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.node_kinds import Edges, Relation, joined, labels_of_kinds
 from zoo.data.files.objects import join
-from zoo.data.tables import cells
-from zoo.data.tables.cells import held, texts, type_of
+from zoo.data.tables.cells import (
+    kind_of,
+    parse_dates,
+    parse_ids,
+    parse_numbers,
+    parse_texts,
+    parse_vectors,
+    type_of,
+)
 from zoo.data.tables.columns import (
     OF_NODES,
     OF_TEXT,
@@ -31,17 +39,17 @@ from zoo.data.tables.columns import (
     Kind,
     Names,
     Numbers,
-    no_numbers,
+    explain_columns,
 )
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.read import (
     SUFFIXES,
+    CsvFormat,
     Decimal,
     Separator,
-    Written,
-    header,
+    check_columns,
     is_index,
-    need,
+    read_header,
     read_table,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
@@ -53,10 +61,12 @@ from zoo.tasks.labels import REGRESSION, Labels, doubtful, encode_text, is_word,
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+EdgeRows = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]
+"""The ids of both ends of edges, (E,) each, and their `weights` and `edge_features`."""
 
 _ENDS = ({"source", "target"}, {"src", "dst"})
 _WEIGHTS = {"weight", "w"}
-_GRAPH = (
+_TWO_TABLES = (
     "If its rows are edges, write a folder of two tables: edges.csv, with the columns source and "
     "target, and nodes.csv, a row per node with a column id, and its features and label if it has "
     "some."
@@ -133,49 +143,42 @@ def read_tables(
         separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
     """
-    written = Written(separator, decimal)
+    csv_format = CsvFormat(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
                      language_model, date_format, decimal, labels == "ignore")  # fmt: skip
-    _tell_idle(choice)
-    of_edges = EdgeColumns.of(weight, weights, edge_features)
+    _warn_of_idle_options(choice)
+    edge_columns, ends = EdgeColumns.of(weight, weights, edge_features), (source, target)
     if path.is_dir() and edges is None and kinds_of(path):
-        of_edges.refuse_features()
-        return _read_kinds(
-            path,
-            choice,
-            written,
-            lambda each: read_edges(each, (source, target), of_edges, written),
-        )
-    nodes_path = _node_table(path)
+        edge_columns.refuse_features()
+        return _read_kinds(path, choice, ends, edge_columns, csv_format)
     if edges is None and not path.is_dir():
-        used = {"weight": weight, "weights": weights if weights == "use" else None}
-        used |= {"edge_features": edge_features}
-        used |= {key: each for key, each in (("source", source), ("target", target)) if each != key}
+        used = {"weight": weight, "weights": weights if weights == "use" else None,
+                "edge_features": edge_features, "source": None if source == "source" else source,
+                "target": None if target == "target" else target}  # fmt: skip
         refuse_idle("a table of edges", "edges", **used)
-        return read_node_table(path, choice, written)
-    edges_path = user_path(edges) if edges else _inside(path, "edges")
-    arrays = _read_nodes(nodes_path, choice, written)
-    *ends, found = read_edges(edges_path, (source, target), of_edges, written)
-    return arrays._replace(edges=join(arrays.ids, ends, edges_path.name), **found)
+        return read_node_table(path, choice, csv_format)
+    arrays = _read_nodes(_node_table(path), choice, csv_format)
+    edges_path = user_path(edges) if edges else _find_table(path, "edges")
+    *pairs, values = read_edges(edges_path, ends, edge_columns, csv_format)
+    return arrays._replace(edges=join(arrays.ids, pairs, edges_path.name), **values)
 
 
-def _tell_idle(choice: Columns) -> None:
+def _warn_of_idle_options(choice: Columns) -> None:
     """Say which options of text and dates have no column that they are about."""
-    dated = choice.dates or choice.time_column
     idle = {
-        "date_format": choice.date_format and not dated,
+        "date_format": choice.date_format and not (choice.dates or choice.time_column),
         "language_model": choice.language_model and not choice.text,
         "terms": choice.terms != TERMS and not choice.text,
     }
-    for option in (each for each, said in idle.items() if said):
+    for option in (option for option, is_idle in idle.items() if is_idle):
         needed = "dates" if option == "date_format" else "text"
         logging.getLogger(__name__).warning(
             "`%s` changes nothing: no column is named by `%s`.", option, needed
         )
 
 
-def node_columns(path: Path, written: Written) -> list[str]:
+def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
     Raises:
@@ -183,146 +186,99 @@ def node_columns(path: Path, written: Written) -> list[str]:
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
-    return [name for table in tables for name in header(table, written)]
+    return [name for table in tables for name in read_header(table, csv_format)]
 
 
-def read_node_table(path: Path, choice: Columns, written: Written) -> GraphArrays:
+def _node_table(path: Path) -> Path:
+    return _find_table(path, "nodes") if path.is_dir() else path
+
+
+def _find_table(folder: Path, stem: str) -> Path:
+    paths = [folder / f"{stem}{suffix}" for suffix in SUFFIXES]
+    paths = [path for path in paths if path.is_file()]
+    if len(paths) > 1:
+        raise ZooError(
+            f"the folder has {' and '.join(path.name for path in paths)}; keep one of them."
+        )
+    if not paths:
+        present = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+        raise ZooError(
+            f"the folder has no {stem}.csv, {stem}.tsv or {stem}.parquet; it has {present}."
+        )
+    return paths[0]
+
+
+def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
+    """Return the tables of nodes of a folder by their kinds; none where nodes are of one kind."""
+    tables: dict[str, Path] = {}
+    for table in sorted(table for suffix in SUFFIXES for table in path.glob(f"{start}-*{suffix}")):
+        first = tables.setdefault(table.stem.removeprefix(f"{start}-"), table)
+        if first != table:
+            raise ZooError(f"the folder has {first.name} and {table.name}; keep one of them.")
+    return tables
+
+
+# A table of nodes
+
+
+def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = header(path, written)
-    _refuse_edges(path, names, choice)
-    _refuse_numbers(path, names)
+    names = read_header(path, csv_format)
+    _check_is_no_edge_table(path, names, choice)
+    _check_has_names(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
-    return _read_nodes(path, choice, written)
+    return _read_nodes(path, choice, csv_format)
 
 
-def _refuse_edges(path: Path, names: list[str], choice: Columns) -> None:
-    """Refuse a table of edges where one of nodes is asked for, unless an end is the label."""
-    ends = {each.strip().lower() for each in names if not is_index(each)}
+def _check_is_no_edge_table(path: Path, names: list[str], choice: Columns) -> None:
+    """Refuse a table of edges where one of nodes is wanted, unless an end is the label."""
+    ends = {name.strip().lower() for name in names if not is_index(name)}
     if choice.label is None and ends - _WEIGHTS in _ENDS:
         raise ZooError(
             f"{path.name} has the columns {', '.join(names)} alone, which are those of edges, and "
-            f"a table by itself is one of nodes. {_GRAPH} If they are nodes, rename a column, or "
-            "write which is the label, `label: COLUMN`."
+            f"a table by itself is one of nodes. {_TWO_TABLES} If they are nodes, rename a column, "
+            "or write which is the label, `label: COLUMN`."
         )
 
 
-def _refuse_numbers(path: Path, names: list[str]) -> None:
+def _check_has_names(path: Path, names: list[str]) -> None:
     """Refuse a CSV without a line of names, the first row of which would be taken for it.
 
     Whole numbers that follow one another, as pandas calls the columns of an array, are names.
     """
-    told = [each for each in names if not is_index(each)]
-    if not told or path.suffix.lower() == ".parquet" or not all(map(_NUMBER.fullmatch, told)):
+    names = [name for name in names if not is_index(name)]
+    if not names or path.suffix.lower() == ".parquet" or not all(map(_NUMBER.fullmatch, names)):
         return
-    whole = [int(each) for each in told if each.isdecimal()]
-    if len(whole) == len(told) > 2 and all(b - a == 1 for a, b in pairwise(whole)):
+    whole = [int(name) for name in names if name.isdecimal()]
+    if len(whole) == len(names) > 2 and all(b - a == 1 for a, b in pairwise(whole)):
         return
-    edges = f" {_GRAPH}" if len(whole) == len(told) == 2 else ""
-    shown = f"{', '.join(told[:3])}{', ...' if len(told) > 3 else ''}"
+    fix = f" {_TWO_TABLES}" if len(whole) == len(names) == 2 else ""
+    shown = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}"
     raise ZooError(
         f"{path.name}: the first line should name the columns and holds numbers alone, {shown}; "
         "read as names, they would be missing among the rows. Write a line above it with a name "
-        f"for each column, such as age,height,label.{edges}"
+        f"for each column, such as age,height,label.{fix}"
     )
 
 
-def _read_nodes(path: Path, choice: Columns, written: Written) -> GraphArrays:
-    names = header(path, written)
+def _read_nodes(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+    names = read_header(path, csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
-        need(choice.given(option), names, path.name, option)
+        check_columns(choice.named(option), names, path.name, option)
     roles = choice.roles(names)
-    if told := [each for each in roles.labels if each in roles.features]:
+    if both := [name for name in roles.labels if name in roles.features]:
         raise ZooError(
-            f"{path.name}: the column {told[0]!r} is the label, and would be a feature as well: "
+            f"{path.name}: the column {both[0]!r} is the label, and would be a feature as well: "
             "leave it out of the features, or name another column, `label: COLUMN`."
         )
     wanted = {*roles.text, *roles.features, *roles.masks, choice.time_column}
-    only = [each for each in names if each in wanted]
-    return node_arrays(read_table(path, roles.text, only, written), choice, path.name)
-
-
-def read_edges(
-    path: Path,
-    ends: tuple[str, str],
-    choice: EdgeColumns,
-    written: Written,
-    beside: Sequence[str] = (),
-) -> "Ends":
-    """Return the ids of both ends of the edges of a table, (E,) each, and what else they have.
-
-    That is `weights` (E,) and `edge_features` (E, F), or None.
-
-    Args:
-        path: of the table.
-        ends: columns of the two ends.
-        choice: which columns are weights or features.
-        written: how a CSV is.
-        beside: columns that are no weights, and read elsewhere.
-
-    Raises:
-        ZooError: the table cannot be read, has no such column, or has others that are not ignored.
-    """
-    names = header(path, written)
-    for option, column in zip(("source", "target"), ends, strict=True):
-        need([column], names, path.name, option)
-    try:
-        told = {choice.weight, *choice.features}
-        others = [each for each in names if each not in (*ends, *beside)]
-        others = [each for each in others if each in told or not is_index(each)]
-        named = choice.named(others)
-    except ZooError as error:
-        raise ZooError(f"{path.name}: {error}") from None
-    data = [*([] if named is None else [named]), *choice.features]
-    table = read_table(path, ends, [*ends, *dict.fromkeys(data)], written)
-    source, target = (cells.ids(table[each], f"{path.name}: {each!r}") for each in ends)
-    columns = {each: _numbers(table[each], f"{path.name}: {each!r}") for each in data}
-    try:
-        return source, target, choice._replace(weight=named).read(columns)
-    except ZooError as error:
-        raise ZooError(f"{path.name}: {error}") from None
-
-
-def _numbers(column: "Series", where: str) -> np.ndarray:
-    """Return a column of numbers of edges (E,), or of vectors, of which none is missing."""
-    if (values := cells.numbers(column, where)) is None:
-        raise ZooError(
-            f"{where} holds text, and edges have numbers: a weight from 0, features of any sign. "
-            "Write words as columns of 0 and 1, or as kinds of edges, a table for each."
-        )
-    if missing := int(column.isna().sum()):
-        row = column.isna().to_numpy().argmax() + 1
-        raise ZooError(
-            f"{where} is empty in data row {row} ({missing:,} such rows); fill in what these edges "
-            "have, or delete them."
-        )
-    return values
-
-
-Ends = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]
-"""The ids of both ends of edges, (E,) each, and their `weights` and `edge_features`."""
-
-
-def _node_table(path: Path) -> Path:
-    return _inside(path, "nodes") if path.is_dir() else path
-
-
-def _inside(folder: Path, stem: str) -> Path:
-    found = [folder / f"{stem}{suffix}" for suffix in SUFFIXES]
-    found = [path for path in found if path.is_file()]
-    if len(found) != 1:
-        held = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
-        several = " and ".join(path.name for path in found)
-        raise ZooError(
-            f"the folder has {several}; keep one of them."
-            if found
-            else f"the folder has no {stem}.csv, {stem}.tsv or {stem}.parquet; it has {held}."
-        )
-    return found[0]
+    only = [name for name in names if name in wanted]
+    return node_arrays(read_table(path, roles.text, only, csv_format), choice, path.name)
 
 
 def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
@@ -338,133 +294,192 @@ def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
     """
     if len(table) == 0:
         raise ZooError(f"{where} has no rows; write one per node.")
-    told: list[str] = []
+    errors: list[str] = []
 
-    def attempt(read: Callable[[], Any]) -> Any:
+    def attempt(parse: Callable[[], Any]) -> Any:
         try:
-            return read()
+            return parse()
         except ZooError as error:
-            told.append(str(error))
+            errors.append(str(error))
 
-    roles, id, time, group = (
-        choice.roles([*table]), choice.id, choice.time_column, choice.group_column
-    )  # fmt: skip
-    ids = id and attempt(lambda: cells.ids(table[id], f"{where}: {id!r}"))
-    labels = attempt(lambda: _labels(table, roles.labels, choice, where))
+    roles, id = choice.roles([*table]), choice.id
+    time, group = choice.time_column, choice.group_column
+    ids = id and attempt(lambda: parse_ids(table[id], f"{where}: {id!r}"))
+    labels = attempt(lambda: _parse_labels(table, roles.labels, choice, where))
     needed = not choice.unlabelled  # else nobody learns, and what is wrong with it is not told
     split = attempt(lambda: read_split(table, roles.split, roles.masks, where, needed=needed))
     split = split or SplitColumns(None, (*roles.masks,))
     kinds = {name: kind for name, kind in roles.features.items() if name not in split.columns}
-    features = attempt(lambda: _features(table, kinds, choice, where))
-    times = time and attempt(lambda: _times(table[time], time, choice.date_format))
-    groups = group and attempt(lambda: texts(table[group]))
-    if told:
-        raise ZooError("\n".join(told))
-    asked = dataclasses.replace(features, training=False)  # weights may know what is missing
-    found, feature_names = features.features(asked.learnt())
-    columns = features if features.learns() else None
+    columns = attempt(lambda: _parse_features(table, kinds, choice, where))
+    times = time and attempt(lambda: _parse_node_times(table[time], time, choice.date_format))
+    groups = group and attempt(lambda: parse_texts(table[group]))
+    if errors:
+        raise ZooError("\n".join(errors))
+    lenient = dataclasses.replace(columns, training=False)  # weights may know what is missing
+    features, feature_names = columns.transform(lenient.fit())
     return GraphArrays(
-        NO_EDGES, labels[0], found, split.masks, ids, labels[1], feature_names, choice.task,
-        columns=columns, times=times, groups=groups,
+        NO_EDGES, labels[0], features, split.masks, ids, labels[1], feature_names, choice.task,
+        columns=columns if columns.needs_fit() else None, times=times, groups=groups,
     )  # fmt: skip
 
 
-def _labels(
+def _parse_labels(
     table: "DataFrame", names: list[str], choice: Columns, where: str
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if not names or choice.unlabelled:
         return unlabelled(len(table), choice.task), None
-    found = [_words(table[name], choice) for name in names]
+    words = [_label_words(table[name], choice) for name in names]
     try:
-        if len(found) > 1:
-            return encode_text(np.stack(found, axis=1), choice.task)[0], tuple(names)
-        labels, classes = encode_text(found[0], choice.task)
+        if len(words) > 1:
+            return encode_text(np.stack(words, axis=1), choice.task)[0], tuple(names)
+        labels, classes = encode_text(words[0], choice.task)
     except ZooError as error:
         raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
-    if choice.unknown is None and (told := doubtful(classes or ())):
+    if choice.unknown is None and (doubt := doubtful(classes or ())):
         raise ZooError(
-            f"{where}: {names[0]!r} holds {told[0]!r}, which may be a class or mean that the label "
-            f"is unknown; write `unknown: {told[0]!r}` if it means unknown, `unknown: ''` if it is "
-            "a class."
+            f"{where}: {names[0]!r} holds {doubt[0]!r}, which may be a class or mean that the "
+            f"label is unknown; write `unknown: {doubt[0]!r}` if it means unknown, `unknown: ''` "
+            "if it is a class."
         )
     return labels, classes
 
 
-def _words(column: "Series", choice: Columns) -> np.ndarray:
+def _label_words(column: "Series", choice: Columns) -> np.ndarray:
     """Return labels as text (N,), "" where unknown; truth values are True and False, as in a CSV.
 
     Numbers that are to be predicted have a point before the fraction.
     """
-    found, unknown = texts(column, whole=True), choice.unknown
+    words, unknown = parse_texts(column, whole=True), choice.unknown
     if str(type_of(column)) == "bool":
-        found = np.char.capitalize(found)
+        words = np.char.capitalize(words)
     if unknown is not None:
-        found[is_word(found, str(unknown))] = ""
-    if choice.decimal == "comma" and choice.task == REGRESSION and held(column) == "text":
-        found = np.char.translate(found, str.maketrans(",.", ".,"))
+        words[is_word(words, str(unknown))] = ""
+    if choice.decimal == "comma" and choice.task == REGRESSION and kind_of(column) == "text":
+        words = np.char.translate(words, str.maketrans(",.", ".,"))
         if unknown is not None:
-            found[is_word(found, str(unknown).replace(",", "."))] = ""
-    return found
+            words[is_word(words, str(unknown).replace(",", "."))] = ""
+    return words
 
 
-_READ: dict[Kind, Callable[["Series", str, Columns], np.ndarray | None]] = {
-    "number": lambda column, name, choice: cells.numbers(column, name),
-    "category": lambda column, name, choice: texts(column),
-    "text": lambda column, name, choice: _long_texts(column, choice.language_model),
-    "date": lambda column, name, choice: cells.dates(column, name, choice.date_format),
-    "vector": lambda column, name, choice: cells.vectors(column, name, choice.decimal),
+_PARSERS: dict[Kind, Callable[["Series", str, Columns], np.ndarray | None]] = {
+    "number": lambda column, name, choice: parse_numbers(column, name),
+    "category": lambda column, name, choice: parse_texts(column),
+    "text": lambda column, name, choice: _parse_long_texts(column, choice.language_model),
+    "date": lambda column, name, choice: parse_dates(column, name, choice.date_format),
+    "vector": lambda column, name, choice: parse_vectors(column, name, choice.decimal),
 }
 """What a feature is, to function `(column, name, choice)` that gives its values, or None."""
 
 
-def _features(
+def _parse_features(
     table: "DataFrame", features: Mapping[str, Kind], choice: Columns, where: str
 ) -> FeatureColumns:
     """Return the columns of features as they stand, by what each is."""
-    values, kinds, unread, told = {}, {}, [], []
+    values, kinds, unread, errors = {}, {}, [], []
     for name, kind in features.items():
         try:
-            found = _READ[kind](table[name], name, choice)
+            column = _PARSERS[kind](table[name], name, choice)
         except ZooError as error:
-            told.append(f"{where}: {error}")
+            errors.append(f"{where}: {error}")
             continue
-        if found is None:
+        if column is None:
             unread.append(name)
         else:
-            values[name] = found
-            kinds[name] = "number" if found.dtype.kind == "f" and kind != "date" else kind
+            values[name] = column
+            kinds[name] = "number" if column.dtype.kind == "f" and kind != "date" else kind
     if unread:
-        told.append(f"{where}: {no_numbers(table[unread], where)}")
-    if told:
-        raise ZooError("\n".join(told))
+        errors.append(f"{where}: {explain_columns(table[unread], where)}")
+    if errors:
+        raise ZooError("\n".join(errors))
     return FeatureColumns(len(table), values, kinds, choice.missing, choice.terms, choice.numbers)
 
 
-def _long_texts(column: "Series", language_model: str | None) -> np.ndarray:
+def _parse_long_texts(column: "Series", language_model: str | None) -> np.ndarray:
     """Return texts of any length (N,); with a language model its vectors of them, (N, D)."""
-    found = texts(column, None)
-    return sentence_vectors(found.tolist(), language_model) if language_model else found
+    texts = parse_texts(column, None)
+    return sentence_vectors(texts.tolist(), language_model) if language_model else texts
 
 
-def _times(column: "Series", name: str, date_format: str | None) -> np.ndarray:
-    """Return dates as days since 1970, or numbers where no format is told, (N,), NaN = missing."""
-    numbers = date_format is None and held(column) != "text"
-    found = cells.numbers(column, name) if numbers else None
-    return cells.dates(column, name, date_format) if found is None else found
+def _parse_node_times(column: "Series", name: str, date_format: str | None) -> np.ndarray:
+    """Return dates as days since 1970, or numbers where there is no format, (N,), NaN = missing."""
+    may_be_numbers = date_format is None and kind_of(column) != "text"
+    times = parse_numbers(column, name) if may_be_numbers else None
+    return parse_dates(column, name, date_format) if times is None else times
 
 
-def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
-    """Return the tables of nodes of a folder by their kinds; none where nodes are of one kind."""
-    tables: dict[str, Path] = {}
-    for each in sorted(each for end in SUFFIXES for each in path.glob(f"{start}-*{end}")):
-        first = tables.setdefault(each.stem.removeprefix(f"{start}-"), each)
-        if first != each:
-            raise ZooError(f"the folder has {first.name} and {each.name}; keep one of them.")
-    return tables
+# A table of edges
+
+
+def read_edges(
+    path: Path,
+    ends: tuple[str, str],
+    choice: EdgeColumns,
+    csv_format: CsvFormat,
+    beside: Sequence[str] = (),
+) -> EdgeRows:
+    """Return the ids of both ends of the edges of a table, (E,) each, and what else they have.
+
+    That is `weights` (E,) and `edge_features` (E, F), or None.
+
+    Args:
+        path: of the table.
+        ends: columns of the two ends.
+        choice: which columns are weights or features.
+        csv_format: how a CSV is written.
+        beside: columns that are no weights, and read elsewhere.
+
+    Raises:
+        ZooError: the table cannot be read, has no such column, or has others that are not ignored.
+    """
+    names = read_header(path, csv_format)
+    for option, column in zip(("source", "target"), ends, strict=True):
+        check_columns([column], names, path.name, option)
+    with _named_in_errors(path):
+        named = {choice.weight, *choice.features}
+        others = [name for name in names if name not in (*ends, *beside)]
+        others = [name for name in others if name in named or not is_index(name)]
+        weight = choice.named(others)
+    columns = [*([] if weight is None else [weight]), *choice.features]
+    table = read_table(path, ends, [*ends, *dict.fromkeys(columns)], csv_format)
+    with _named_in_errors(path):
+        source, target = (parse_ids(table[end], repr(end)) for end in ends)
+        values = {name: _parse_edge_numbers(table[name], name) for name in columns}
+        return source, target, choice._replace(weight=weight).read(values)
+
+
+@contextlib.contextmanager
+def _named_in_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ZooError as error:
+        raise ZooError(f"{path.name}: {error}") from None
+
+
+def _parse_edge_numbers(column: "Series", name: str) -> np.ndarray:
+    """Return a column of numbers of edges (E,), or of vectors, of which none is missing."""
+    if (values := parse_numbers(column, name)) is None:
+        raise ZooError(
+            f"{name!r} holds text, and edges have numbers: a weight from 0, features of any sign. "
+            "Write words as columns of 0 and 1, or as kinds of edges, a table for each."
+        )
+    if missing := int(column.isna().sum()):
+        row = column.isna().to_numpy().argmax() + 1
+        raise ZooError(
+            f"{name!r} is empty in data row {row} ({missing:,} such rows); fill in what these "
+            "edges have, or delete them."
+        )
+    return values
+
+
+# Tables of several kinds of nodes
 
 
 def _read_kinds(
-    path: Path, choice: Columns, written: Written, read: Callable[[Path], "Ends"]
+    path: Path,
+    choice: Columns,
+    ends: tuple[str, str],
+    edge_columns: EdgeColumns,
+    csv_format: CsvFormat,
 ) -> GraphArrays:
     """Return the graph of a folder of tables.
 
@@ -475,8 +490,9 @@ def _read_kinds(
     Args:
         path: of the folder.
         choice: what columns are; each is looked for in the tables that have it.
-        written: how a CSV is.
-        read: reads a table of edges.
+        ends: columns of the two ends of edges.
+        edge_columns: which columns are weights.
+        csv_format: how a CSV is written.
 
     Raises:
         ZooError: no table has a column that is named, a name says two pairs of kinds, or edges
@@ -485,42 +501,42 @@ def _read_kinds(
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: header(each, written) for kind, each in tables.items()}
-    _need(choice, names)
+    names = {kind: read_header(table, csv_format) for kind, table in tables.items()}
+    _check_columns_of_kinds(choice, names)
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
-    own = {kind: _of_table(choice, names[kind], labels, kind) for kind in tables}
-    kinds = {kind: _read_nodes(each, own[kind], written) for kind, each in tables.items()}
-    called = {kind: ", ".join(each.roles(names[kind]).labels) for kind, each in own.items()}
-    for kind, each in kinds.items():
-        if each.ids is None:
+    choices = {kind: _choice_of_kind(choice, names[kind], labels, kind) for kind in tables}
+    kinds = {kind: _read_nodes(tables[kind], choices[kind], csv_format) for kind in tables}
+    label_names = {kind: ", ".join(choices[kind].roles(names[kind]).labels) for kind in tables}
+    for kind, arrays in kinds.items():
+        if arrays.ids is None:
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
     relations: dict[Relation, Edges] = {}
     for name, table in edges.items():
-        source, target, found = read(table)
-        relation = _by_name(name, kinds, table.name)
-        relation = relation or _by_ids(name, kinds, source, target, table.name)
-        ends = [
+        source, target, values = read_edges(table, ends, edge_columns, csv_format)
+        relation = _relation_by_name(name, kinds, table.name)
+        relation = relation or _relation_by_ids(name, kinds, source, target, table.name)
+        pairs = [
             join(kinds[kind].ids, (ids, ids), table.name)[:, 0]
             for kind, ids in ((relation[0], source), (relation[2], target))
         ]
-        relations[relation] = Edges(np.stack(ends, axis=1), found["weights"])
-    return joined(kinds, relations, called)
+        relations[relation] = Edges(np.stack(pairs, axis=1), values["weights"])
+    return joined(kinds, relations, label_names)
 
 
-def _need(choice: Columns, names: dict[str, list[str]]) -> None:
+def _check_columns_of_kinds(choice: Columns, names: dict[str, list[str]]) -> None:
     """Refuse columns that are named and in no table."""
-    held = sorted({name for own in names.values() for name in own})
+    present = sorted({name for own in names.values() for name in own})
     several = () if isinstance(choice.label, str) else ("label",)
     for option in (*several, "columns", *OF_NODES, *OF_TEXT):
-        for name in choice.given(option):
-            if name not in held:
+        for name in choice.named(option):
+            if name not in present:
                 raise ZooError(
-                    f"{option}: no table has the column {name!r}; {suggestion(name, held)}"
+                    f"{option}: no table has the column {name!r}; {suggestion(name, present)}"
                 )
 
 
-def _of_table(
+def _choice_of_kind(
     choice: Columns, names: list[str], labels: Mapping[str, Names | None], kind: str
 ) -> Columns:
     """Return what of a choice is about the columns of the table of one kind of nodes.
@@ -531,13 +547,17 @@ def _of_table(
     choice = dataclasses.replace(
         choice, label=label, unlabelled=choice.unlabelled or kind not in labels
     )
-    own = {option: [each for each in choice.given(option) if each in names]
-           for option in ("columns", *OF_TEXT) if getattr(choice, option) is not None}  # fmt: skip
-    lost = [each for each in ("id", "label", *OF_NODES) if not {*choice.given(each)} <= {*names}]
-    return dataclasses.replace(choice, **own, **dict.fromkeys(lost))
+    own: dict[str, Any] = {
+        option: [name for name in choice.named(option) if name in names]
+        for option in ("columns", *OF_TEXT) if getattr(choice, option) is not None
+    }  # fmt: skip
+    for option in ("id", "label", *OF_NODES):
+        if not {*choice.named(option)} <= {*names}:
+            own[option] = None
+    return dataclasses.replace(choice, **own)
 
 
-def _by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
+def _relation_by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
     """Return the kinds that the name of a table of edges says: `customers-buy-products`.
 
     A name that is two kinds and no more goes first, and then the longest kinds.
@@ -546,33 +566,33 @@ def _by_name(name: str, kinds: Collection[str], where: str) -> Relation | None:
         ZooError: it is two pairs of kinds.
     """
     pairs = [(source, target) for source in kinds for target in kinds]
-    exact = [each for each in pairs if name == "-".join(each)]
+    exact = [pair for pair in pairs if name == "-".join(pair)]
     apart = [
         (source, target) for source, target in pairs
         if re.fullmatch(f"{re.escape(source)}-.*-{re.escape(target)}", name)
     ]  # fmt: skip
-    most = [max(map(len, ends)) for ends in zip(*apart, strict=True)]
-    longest = [each for each in apart if [*map(len, each)] == most]
-    found = exact or longest or apart
-    if len(found) > 1:
-        said = " or ".join(f"from {source} to {target}" for source, target in found)
-        raise ZooError(f"the name of {where} may mean {said}; call one of these kinds otherwise.")
-    return (found[0][0], name, found[0][1]) if found else None
+    lengths = [max(map(len, ends)) for ends in zip(*apart, strict=True)]
+    longest = [pair for pair in apart if [*map(len, pair)] == lengths]
+    matches = exact or longest or apart
+    if len(matches) > 1:
+        shown = " or ".join(f"from {source} to {target}" for source, target in matches)
+        raise ZooError(f"the name of {where} may mean {shown}; call one of these kinds otherwise.")
+    return (matches[0][0], name, matches[0][1]) if matches else None
 
 
-def _by_ids(
+def _relation_by_ids(
     name: str, kinds: dict[str, GraphArrays], source: np.ndarray, target: np.ndarray, where: str
 ) -> Relation:
     """Return the kinds that the ids at the ends of edges are of."""
-    found = []
-    for ids in (source, target):
-        own = [kind for kind, each in kinds.items()
-               if np.isin(ids.astype(str), each.ids.astype(str)).all()]  # fmt: skip
-        if len(own) != 1:
-            of = f"those of {' and '.join(own)}" if own else "of no single kind"
+    ends = []
+    for which, ids in (("first", source), ("second", target)):
+        matches = [kind for kind, arrays in kinds.items()
+                   if np.isin(ids.astype(str), arrays.ids.astype(str)).all()]  # fmt: skip
+        if len(matches) != 1:
+            of = f"those of {' and '.join(matches)}" if matches else "of no single kind"
             raise ZooError(
-                f"{where}: the ids at {'its first' if ids is source else 'its second'} ends are "
-                f"{of}; name the table by the kinds, such as edges-{'-'.join(list(kinds)[:2])}.csv."
+                f"{where}: the ids at its {which} ends are {of}; name the table by the kinds, such "
+                f"as edges-{'-'.join(list(kinds)[:2])}.csv."
             )
-        found.append(own[0])
-    return found[0], name, found[1]
+        ends.append(matches[0])
+    return ends[0], name, ends[1]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.tables.cells import characters, held, moments, parsed_dates, texts, type_of
+from zoo.data.tables.cells import (
+    date_length,
+    kind_of,
+    parse_date_words,
+    parse_texts,
+    timestamps,
+    type_of,
+)
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
@@ -21,9 +28,6 @@ PERIODS = {
 
 It may add S or E, the start or the end, and after a line a day or a month.
 """
-
-_OFFSET = r"(:\d\d[.,:\d]*)\s*(?:Z|[+-]\d\d(?::?\d\d)?)\s*$"
-"""The end of a time that says its distance from UTC, after a group of what says it not."""
 
 _UNITS = ("s", "ms", "us", "ns")
 """Of dates, from coarse to fine: seconds, and what pandas has below them."""
@@ -69,21 +73,20 @@ def time_names(times: np.ndarray) -> list[str]:
     ['2026-03-01', '2026-03-02']
     """
     if times.dtype.kind != "M":
-        return [str(each) for each in times.tolist()]
-    return [str(each) for each in _exact(times, ("D", *_UNITS))]
+        return [str(time) for time in times.tolist()]
+    return [str(time) for time in _in_coarsest_unit(times, ("D", *_UNITS))]
 
 
-def _exact(dates: np.ndarray, units: Sequence[str]) -> np.ndarray:
+def _in_coarsest_unit(dates: np.ndarray, units: Sequence[str]) -> np.ndarray:
     """Return dates in the first of some units, from coarse to fine, that is exact for all."""
-    return next(
-        found for unit in units if (dates == (found := dates.astype(f"datetime64[{unit}]"))).all()
-    )
+    converted = (dates.astype(f"datetime64[{unit}]") for unit in units)
+    return next(rounded for rounded in converted if (dates == rounded).all())
 
 
-def times_of(
+def parse_times(
     column: "Series", where: str, name: str, date_format: str | None, step: Any = None
 ) -> np.ndarray:
-    """Return a column of times as whole numbers, or as datetime64 without a time zone.
+    """Return a column of times (R,) as whole numbers, or as datetime64 without a time zone.
 
     Dates are in seconds, or in the finest unit that some time needs: milliseconds, or finer.
     Times with a zone are in UTC; where all are of one hour by their own clocks, as days, weeks and
@@ -91,7 +94,7 @@ def times_of(
     """
     import pandas
 
-    words = None if held(column) == "date" else pandas.Series(texts(column, whole=True))
+    words = None if kind_of(column) == "date" else pandas.Series(parse_texts(column, whole=True))
     empty = (column.isna() if words is None else words.str.strip() == "").to_numpy(bool)
     if empty.any():
         raise ZooError(
@@ -99,19 +102,18 @@ def times_of(
             f"{int(empty.argmax()) + 1}; give every row its time."
         )
     if words is None:
-        dates = moments(column)
-        zone = getattr(type_of(column), "tz", None)
+        dates, zone = timestamps(column), getattr(type_of(column), "tz", None)
         clock = None if zone is None else dates.dt.tz_convert(zone).dt.tz_localize(None)
     else:
-        plain = pandas.to_numeric(words, errors="coerce")
-        whole = plain.notna().all() and (plain == plain.round()).all()
-        days = whole and plain.between(19000101, 21001231).all()
+        numbers = pandas.to_numeric(words, errors="coerce")
+        whole = numbers.notna().all() and (numbers == numbers.round()).all()
+        days = whole and numbers.between(19000101, 21001231).all()
         if whole and not days and date_format is None:
-            return plain.to_numpy(np.int64)
+            return numbers.to_numpy(np.int64)
         date_format = date_format or ("%Y%m%d" if days else None)
-        if held(column) == "number" and date_format:  # which has lost the zeros in front
-            words = words.str.zfill(characters(date_format))
-        dates, clock = parsed_dates(words, date_format), _own_clock(words, date_format)
+        if kind_of(column) == "number" and date_format:  # which has lost the zeros in front
+            words = words.str.zfill(date_length(date_format))
+        dates, clock = parse_date_words(words, date_format), _own_clock(words, date_format)
     wrong = dates.isna().to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
@@ -122,31 +124,32 @@ def times_of(
             f"{wanted}, nor are all whole numbers. Write how dates are written, such as "
             "`date_format: '%d/%m/%Y'`."
         )
-    if clock is not None and not _within_a_day(step):
+    if clock is not None and not _is_within_a_day(step):
         clock = pandas.to_datetime(clock, utc=True)
         dates = clock if (clock - clock.dt.normalize()).nunique(dropna=False) == 1 else dates
-    return _exact(dates.dt.tz_localize(None).to_numpy(), _UNITS)
+    return _in_coarsest_unit(dates.dt.tz_localize(None).to_numpy(), _UNITS)
 
 
 def _own_clock(words: "Series", date_format: str | None) -> "Series | None":
     """Return times as their own clocks show them, None where some have no zone."""
-    plain = words.str.replace(_OFFSET, r"\1", regex=True)
+    offset = r"(:\d\d[.,:\d]*)\s*(?:Z|[+-]\d\d(?::?\d\d)?)\s*$"  # behind a time of day
+    plain = words.str.replace(offset, r"\1", regex=True)
     if (plain == words).any() or (date_format and not date_format.endswith("%z")):
         return None
-    return parsed_dates(plain, date_format and date_format.removesuffix("%z").rstrip())
+    return parse_date_words(plain, date_format and date_format.removesuffix("%z").rstrip())
 
 
-def _within_a_day(step: Any) -> bool:
+def _is_within_a_day(step: Any) -> bool:
     """Return whether a step of dates is shorter than a day."""
     if not step or str(step).isdigit():
         return False
     import pandas
 
-    two = pandas.date_range("2026-01-01", periods=2, freq=_named(step)).to_numpy()
+    two = pandas.date_range("2026-01-01", periods=2, freq=_date_step(step)).to_numpy()
     return bool(two[1] - two[0] < np.timedelta64(1, "D"))
 
 
-def on_grid(
+def place_on_grid(
     when: np.ndarray, where: str, step: str | int | None, missing: str
 ) -> tuple[np.ndarray, np.ndarray, Steps]:
     """Return the place of each row's time among all times (R,), these (T,), and their steps.
@@ -165,25 +168,26 @@ def on_grid(
             f"{where} has one time only; forecasts are learnt from many of them. Add rows, or, "
             "where a trained model reads one time, write the `step` of its training."
         )
-    dates, first, last = when.dtype.kind == "M", present[0], present[-1]
-    if dates:
-        steps = Steps(_named(step) if step else _usual(pandas.DatetimeIndex(present)))
+    dated, first, last = when.dtype.kind == "M", present[0], present[-1]
+    if dated:
+        steps = Steps(_date_step(step) if step else _infer_step(pandas.DatetimeIndex(present)))
         one = np.diff(pandas.date_range(first, periods=2, freq=steps.size).to_numpy())[0]
     else:
-        steps = Steps(_whole(step) if step else int(np.gcd.reduce(np.diff(present))))
+        steps = Steps(_number_step(step) if step else int(np.gcd.reduce(np.diff(present))))
         one = steps.size
     if (last - first) / one > _SPARSE * len(present) + 1000:
         raise ZooError(
             f"{where}: {len(present):,} times lie between {time_names(present[:1])[0]} and "
             f"{time_names(present[-1:])[0]}, too few for equal steps; sum them up by day or week."
         )
-    if dates:
-        grid = _exact(pandas.date_range(first, last, freq=steps.size).to_numpy(), _UNITS)
+    if dated:
+        grid = pandas.date_range(first, last, freq=steps.size).to_numpy()
+        grid = _in_coarsest_unit(grid, _UNITS)
     else:
         grid = np.arange(first, last + 1, steps.size)
     strange, lost = present[~np.isin(present, grid)], grid[~np.isin(grid, present)]
     if len(strange):
-        days = ", such as D, B (working days), W-MON, MS or h" if dates else ""
+        days = ", such as D, B (working days), W-MON, MS or h" if dated else ""
         raise ZooError(
             f"{where}: times have to go on in equal steps, these seem to be {steps.size!r}, and "
             f"{time_names(strange[:1])[0]} is at none of them ({len(strange):,} such times). Write "
@@ -191,24 +195,27 @@ def on_grid(
         )
     if len(lost) and missing == "refuse":
         names = np.array(time_names(grid))[np.isin(grid, lost[:3])]
-        shown, days = ", ".join(names), ", such as B: working days" if dates else ""
+        shown = ", ".join(names) + (", ..." if len(lost) > 3 else "")
+        days = ", such as B: working days" if dated else ""
+        hint = (
+            " Where they are months, write `date_format: '%Y%m'`." if _are_months(present) else ""
+        )
         raise ZooError(
             f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
-            f"({shown}{', ...' if len(lost) > 3 else ''}). Add rows for them, empty where nothing "
-            f"is known; or write `missing: unknown`, or another `step`{days}.{_hint(present)}"
+            f"({shown}). Add rows for them, empty where nothing is known; or write `missing: "
+            f"unknown`, or another `step`{days}.{hint}"
         )
     return np.searchsorted(grid, when), grid, steps
 
 
-def _hint(present: np.ndarray) -> str:
-    """Say how months are read that are whole numbers, such as 202512."""
-    if present.dtype.kind != "i" or present.min() < 190001 or present.max() > 210012:
-        return ""
-    months = np.isin(present % 100, range(1, 13)).all()
-    return " Where they are months, write `date_format: '%Y%m'`." if months else ""
+def _are_months(times: np.ndarray) -> bool:
+    """Return whether whole numbers may be months, such as 202512."""
+    if times.dtype.kind != "i" or times.min() < 190001 or times.max() > 210012:
+        return False
+    return bool(np.isin(times % 100, range(1, 13)).all())
 
 
-def _usual(dates: "DatetimeIndex") -> str:
+def _infer_step(dates: "DatetimeIndex") -> str:
     """Return the step that most neighbours among dates have, of the calendar or of the clock."""
     import pandas
 
@@ -222,7 +229,7 @@ def _usual(dates: "DatetimeIndex") -> str:
     return pandas.tseries.frequencies.to_offset(pandas.Timedelta(gap)).freqstr
 
 
-def _whole(step: str | int) -> int:
+def _number_step(step: str | int) -> int:
     if not str(step).isdigit() or int(step) == 0:
         raise ZooError(
             f"step: {brief(str(step))} is none of whole numbers, which the times are; write their "
@@ -231,7 +238,7 @@ def _whole(step: str | int) -> int:
     return int(step)
 
 
-def _named(step: str | int) -> str:
+def _date_step(step: str | int) -> str:
     import pandas
 
     if str(step).isdigit():
