@@ -73,7 +73,7 @@ def _print_findings(findings: list) -> None:
     marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
     table = Table.grid("", "", Column(overflow="fold"), padding=(0, 2, 0, 0))
     for finding in findings:
-        table.add_row(marks[finding.verdict], finding.name, plain(finding.found))
+        table.add_row(marks[finding.verdict], plain(finding.name), plain(finding.found))
         if finding.fix:
             table.add_row("", "", f"[bold]{plain(in_the_shell(finding.fix))}[/]")
     out.print(table)
