@@ -126,7 +126,7 @@ def _classes(rows: list[dict[str, Any]]) -> None:
 
 def comparison(summaries: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, its cost, and sentences about them."""
-    from zoo.runs.compare import differences, is_marked, marks, others
+    from zoo.runs.compare import difference_notes, is_marked, mark_notes, other_notes
 
     best = summaries[0]
     scores, costs = Table(box=None, pad_edge=False), Table(box=None, pad_edge=False)
@@ -154,11 +154,11 @@ def comparison(summaries: list[dict[str, Any]]) -> None:
     less = ", of which less is better" if lower_is_better(best["metric"]) else ""
     out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
-    for sentence in differences(summaries):
+    for sentence in difference_notes(summaries):
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")
     out.print(costs)
-    for sentence in (*marks(summaries), *others(summaries)):
+    for sentence in (*mark_notes(summaries), *other_notes(summaries)):
         out.print(plain(sentence))
 
 

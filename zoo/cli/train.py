@@ -86,7 +86,7 @@ def train(
     LD_PRELOAD, nothing is changed.
     """
     from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
-    from zoo.runs.run import other_settings, unfinished
+    from zoo.runs.run import explain_resume, load_unfinished
     from zoo.system import allocator, process_group
     from zoo.system.launcher import launch
 
@@ -94,7 +94,7 @@ def train(
     silent = quiet or os.environ.get("RANK", "0") != "0" or process_group.rendezvous() is not None
     changes = [text for text in (recipe, *(overrides or [])) if text and "=" in text]
     if resume is not None and changes:
-        raise ZooError(other_settings(resume, changes))
+        raise ZooError(explain_resume(resume, changes))
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
@@ -106,7 +106,7 @@ def train(
             console.remark(sentence)
     else:
         process_group.start()
-        plan = unfinished(resume, max(processes, process_group.count()))[1]
+        plan = load_unfinished(resume, max(processes, process_group.count()))[1]
     if not (silent or runs.exists()) and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
     if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
@@ -302,7 +302,7 @@ def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
     from zoo.runs.earlier_runs import find_unfinished
-    from zoo.runs.reproduce import measured, write_verified
+    from zoo.runs.reproduce import measurement, write_verified
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.runs.run_folder import verdict
     from zoo.system.environment import using_threads
@@ -331,20 +331,20 @@ def _reproduce(
         missed = None if passed else loaded.expect.missed
         result_tables.verdict(passed, sentence, loaded.differs, missed)
     if write:
-        write_verified(loaded, measured(loaded, summary))
+        write_verified(loaded, measurement(loaded, summary))
     sys.exit(0 if passed else 1)
 
 
 def _reproduce_all(
     hours: float, only: str, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.runs.reproduce import reproductions
+    from zoo.runs.reproduce import reproduce_all
 
     options = {"device": device.value, "runs": runs, "write": write, "quiet": quiet}
     states = []
     try:
         with graceful_shutdown():
-            for row in reproductions(hours=hours, only=only, tell=console.remark, **options):
+            for row in reproduce_all(hours=hours, only=only, tell=console.remark, **options):
                 states.append(row["state"])
                 if as_json:
                     typer.echo(json.dumps(row))

@@ -58,7 +58,7 @@ SHARES = ("ratio", "time", "stratified", "group")
 
 
 class SplitInputs(NamedTuple):
-    """What nodes are divided by.
+    """What nodes are split by.
 
     Attributes:
         y: labels, (N,) or (N, T).
@@ -588,7 +588,7 @@ SPLITS = Splits(
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },
 )
-"""Word to function `(what is known, *, options) -> indices of each part`."""
+"""Word to function `(inputs, *, options) -> indices of each part`."""
 
 TIME_SPLITS = tuple(word for word in SPLITS if word.startswith("time"))
 """Those in the order of times, which alone keep the future out of training."""

@@ -55,22 +55,22 @@ def evaluate_part(
 
     Args:
         model: as `zoo.load` gives it.
-        spec: the graph, as a recipe names it, `split` included; None is the one that the model was
-            trained on. Where it is that one, it is divided as then, unless `split` is said.
-        part: `train`, `val`, `test` or `all`; None is `test` on the graph of training, else `all`.
+        spec: the graph, as a recipe names it, `split` included; None: the one that the model was
+            trained on. That one is split as in training, unless `split` is given.
+        part: `train`, `val`, `test` or `all`; None: `test` on the graph of training, else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         device: where.
         beams: of a translation, see `zoo.sequences.translate`.
         length_penalty: of a translation, likewise.
-        folder: of the weights in the folder of their run, which knows the path of the graph of
-            training and may know the ids of its nodes.
+        folder: of the weights, in that of their run, which has the path of the graph of training
+            and may have the ids of its nodes.
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
-        `seen`: whether some that the model was trained on are, or may be, among them, `per_class`,
+        `seen`: whether the model was, or may have been, trained on some of them, and `per_class`,
         as `zoo.inference.predict.per_class` gives it.
-        Of translations `pairs` instead of nodes, and how they were made and measured.
+        For translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
         ZooError: as `zoo.evaluate`, or nothing is known of the graph of training, or another lies
@@ -183,7 +183,7 @@ def rows_of_part(
 
 
 def _nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
-    """Return the nodes (n,) of a part, as the seed of training divides them."""
+    """Return the nodes (n,) of a part, split by the seed of training."""
     if part == "all":
         return torch.arange(len(data.y))
     return getattr(split_of(data, split, model.about.seed or 0), part)

@@ -101,7 +101,7 @@ def dataset_of_run(folder: Path) -> Spec | None:
 
 
 def spec_of_training(about: About, spec: Spec | None) -> Spec:
-    """Return the very data that weights were trained on, as far as that is known.
+    """Return the spec of the data that weights were trained on.
 
     Raises:
         ZooError: nothing is known of them, or other files lie in their place.
@@ -291,9 +291,9 @@ def training_part(model: Model, trained_on: Spec | None) -> tuple[Dataset, Tenso
 
 
 def training_split(spec: Spec, training: Training) -> dict[str, Any] | None:
-    """Return the `split` of training, if it says one, where data are those of training; else None.
+    """Return the `split` of training if data are those of training, else None; it may be empty.
 
-    They are by their options and, of files, by their content, wherever these lie now.
+    They are if their options and the content of their files are the same, wherever these lie now.
 
     Args:
         spec: of the data, without a split.
@@ -334,7 +334,7 @@ def split_of_same_rows(
 
 
 def split_from_start(weights: str, spec: Spec, data: Any) -> Spec | None:
-    """Return the split in which nodes that weights know keep their parts; None where none is known.
+    """Return the split in which nodes that weights know keep their parts; None if none is known.
 
     For the very data of training, and for data with a split of their own, it is None.
 
@@ -564,7 +564,7 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
 def nodes_of(
     spec: Spec, data: Any, splits: Mapping[int, Split], weights: str | None
 ) -> dict[str, Any] | None:
-    """Return what `nodes.json` of a run says of its nodes, None where it is not written.
+    """Return the content of `nodes.json` of a run, None where it is not written.
 
     It is written for a user's own graphs, and sets of graphs, of `MOST_NODES` at most.
 

@@ -15,8 +15,8 @@ from zoo.config.recipe import word
 from zoo.runs.run_folder import (
     METRICS,
     Environment,
-    metrics_in,
     need_run,
+    parse_metrics,
     read_environment,
     read_recipe,
     read_scores,
@@ -137,7 +137,7 @@ def read_metrics(path: Path) -> tuple[pd.DataFrame, list[str]]:
 
     A last line without its end is being written, or was when the run was killed.
     """
-    lines = [line for _, line in metrics_in(path.read_bytes() if path.exists() else b"")]
+    lines = [line for _, line in parse_metrics(path.read_bytes() if path.exists() else b"")]
     columns = ["seed", "epoch", "of", "loss", "val", "best", "best_epoch"]
     metrics = pd.DataFrame(lines, columns=columns)
     metrics = metrics.drop_duplicates(["seed", "epoch"], keep="last")  # of a run that went on

@@ -59,7 +59,7 @@ class ArrayFile:
 def map_array(path: Path, member: str | None = None) -> np.ndarray:
     """Map the array of an `.npy` file for reading, or of a member of an `.npz`.
 
-    A member is unpacked into a temporary file first, which is gone with the array.
+    A member is unpacked first, into a file beside the archive that is gone with the array.
 
     Raises:
         ZooError: there is no such file, or it is no plain array of numbers, or a part of one.
@@ -68,10 +68,11 @@ def map_array(path: Path, member: str | None = None) -> np.ndarray:
         if member is None:
             array = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
+            folder = path.parent if os.access(path.parent, os.W_OK) else None
             with (
                 zipfile.ZipFile(path) as archive,
                 archive.open(f"{member}.npy") as packed,
-                tempfile.NamedTemporaryFile(suffix=".npy") as file,
+                tempfile.NamedTemporaryFile(suffix=".npy", dir=folder) as file,
             ):
                 shutil.copyfileobj(packed, file)
                 file.flush()

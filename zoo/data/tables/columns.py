@@ -129,11 +129,10 @@ def list_names(names: Names | None) -> list[str] | None:
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WORDS_OF_TEXT = 3  # of a cell of text, on average
-_COMMA = re.compile(r"\s*[+-]?(\d+|\d*,\d+)(e[+-]?\d+)?\s*", re.I)
-_THOUSANDS = re.compile(r"\s*[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?\s*")
+_WITH_COMMA = re.compile(r"\s*[+-]?[\d,.]+(e[+-]?\d+)?\s*", re.I)
+_WITH_SLASH = re.compile(r"\d{1,2}/\d{1,2}/\d{4}.*")
 _FIXES = {
-    "decimal": "`decimal: comma`",
-    "thousands": "the numbers without commas (or `decimal: comma`, if these begin fractions)",
+    "decimal": "`decimal: comma` (or the numbers without commas, where these part thousands)",
     "times": "times of day and durations as numbers, such as seconds",
 }
 """What is written of columns that no option names."""
@@ -149,13 +148,15 @@ def explain_columns(columns: "DataFrame", where: str) -> str:
         names_of.setdefault(guess_option(columns[name]), []).append(name)
     options = []
     for option, names in names_of.items():
-        value = _in_yaml(names[0]) if option == "split_column" else _in_yaml(names)
+        value = _in_yaml(names)
+        value = value[1:-1] if option == "split_column" else value
         options.append(_FIXES.get(option) or f"`{option}: {value}`")
-    text, dates = ", ".join(options), names_of.get("dates", [])
-    forms = next(filter(None, (_slash_formats(columns[name]) for name in dates)), [])
-    forms = " or ".join(f"`date_format: '{form}'`" for form in forms)
-    text += f" and {forms}" if forms else ""
-    text += f" (or `time: {_in_yaml(dates[0])}`, to forecast)" if dates else ""
+    text = ", ".join(options)
+    if dates := names_of.get("dates"):
+        text += (
+            " (with `date_format` where they are not as 2024-03-31, such as '%d/%m/%Y'; or `time: "
+            f"{_in_yaml(dates[:1])[1:-1]}`, to forecast)"
+        )
     return (
         f"{', '.join(shown[:_SHOWN])}{more}. By what "
         f"{'they hold' if len(shown) > 1 else 'it holds'} write {text}; or leave columns out: name "
@@ -163,18 +164,16 @@ def explain_columns(columns: "DataFrame", where: str) -> str:
     )
 
 
-def _in_yaml(names: str | list[str]) -> str:
+def _in_yaml(names: list[str]) -> str:
     """Return names of columns as a recipe has them, in quotes where YAML would read another."""
-    if isinstance(names, str):
-        return _in_yaml([names])[1:-1]
     return yaml.safe_dump(names, default_flow_style=True, allow_unicode=True, width=10**6).strip()
 
 
 def guess_option(column: "Series") -> str:
     """Return the option of a table that fits a column of text.
 
-    That is `split_column`, `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `thousands` or
-    `times`, which have none.
+    That is `split_column`, `decimal`, `dates`, `vectors`, `text` or `one_hot`; or `times`, which
+    have none.
     """
     if (kind := kind_of(column)) != "text":
         return {"date": "dates", "time": "times"}.get(kind, "one_hot")
@@ -185,10 +184,9 @@ def guess_option(column: "Series") -> str:
         return "one_hot"
     if len({*cells}) > 1 and {*cells} <= {*PARTS}:
         return "split_column"
-    for option, form in (("thousands", _THOUSANDS), ("decimal", _COMMA)):
-        if any("," in cell for cell in cells) and all(map(form.fullmatch, cells)):
-            return option
-    if _slash_formats(sample):
+    if any("," in cell for cell in cells) and all(map(_WITH_COMMA.fullmatch, cells)):
+        return "decimal"
+    if all(map(_WITH_SLASH.fullmatch, cells)):
         return "dates"
     for option, parse in (("dates", parse_dates), ("vectors", parse_vectors)):
         try:
@@ -198,16 +196,6 @@ def guess_option(column: "Series") -> str:
             pass
     words = sum(len(cell.split()) for cell in cells) / len(cells)
     return "text" if words >= _WORDS_OF_TEXT else "one_hot"
-
-
-def _slash_formats(column: "Series") -> list[str]:
-    """Return the forms with slashes that fit a column of dates: of day and month one is first."""
-    import pandas
-
-    cells = column[column.fillna("") != ""] if kind_of(column) == "text" else []
-    forms = [f"%{day}/%Y{time}" for time in ("", " %H:%M") for day in ("d/%m", "m/%d")]
-    return [form for form in forms if len(cells)
-            and pandas.to_datetime(cells, format=form, errors="coerce").notna().all()]  # fmt: skip
 
 
 def _show(column: "Series", row: str, first: int) -> str:

@@ -45,8 +45,8 @@ class FeatureColumns:
         missing: what becomes of numbers and dates that are missing.
         terms: the most terms of a column of text.
         numbers: `standard` gives them mean 0 and deviation 1, except those of 0 and 1.
-        training: False where they may be read by what others have taught: of a column without any
-            value nothing is learnt then, and it is not refused.
+        training: False: a column without any value is not refused, since weights may know how to
+            read it.
     """
 
     rows: int
@@ -58,7 +58,7 @@ class FeatureColumns:
     training: bool = True
 
     def needs_fit(self) -> bool:
-        """Return whether anything has to be learnt of them."""
+        """Return whether anything has to be learnt of the columns."""
         chosen = self.missing != "refuse" or self.numbers != "raw"
         return (chosen and bool(self.kinds)) or not set(self.kinds.values()) <= {"number"}
 
@@ -68,7 +68,7 @@ class FeatureColumns:
         return dataclasses.replace(self, rows=len(nodes), values=values)
 
     def fit(self, nodes: np.ndarray | None = None) -> list[LearntColumn]:
-        """Return what is learnt of some nodes (n,), or of all, column by column.
+        """Return what is learnt of the columns at some nodes (n,), or at all.
 
         Raises:
             ZooError: a column has no value, or no term, to learn from.
@@ -94,7 +94,7 @@ class FeatureColumns:
         return np.concatenate(blocks, axis=1, dtype=np.float32), tuple(names)
 
     def unseen(self, learnt: Sequence[LearntColumn]) -> list[str]:
-        """Return a sentence for each column of categories of which training had not all."""
+        """Return a sentence for each column that has categories which training had not."""
         sentences = []
         for column in learnt:
             if column.kind != "category" or column.name not in self.values:

@@ -27,10 +27,6 @@ Decimal = Literal["point", "comma"]
 Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
 _INDEX = re.compile(r"(__index_level_\d+__|Unnamed: \d+(\.\d+)*)?")
-_MAGIC = {
-    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x1f\x8b": "packed by gzip (unpack it, gunzip)",
-    b"PK": "Excel or zip",
-}  # fmt: skip
 _EXCEL = re.compile(r'("?sep=.?"?)[\r\n]', re.I)
 _FIXES = {
     "UTF8": "save the table as UTF-8 CSV.",
@@ -151,14 +147,15 @@ def _first_line(path: Path, delimiter: str) -> list[str]:
         first = file.readline()
     if not first.strip():
         raise ZooError(f"{path.name} is empty; write a line of column names, then a line per row.")
-    kind = next((kind for magic, kind in _MAGIC.items() if first.startswith(magic)), None)
-    kind = kind or ("binary" if b"\x00" in first else None)
     try:
         line = first.decode("utf-8-sig")
     except UnicodeDecodeError:
-        kind = kind or "in another encoding"
-    if kind is not None:
-        raise ZooError(f"{path.name} is {kind}, not UTF-8 text; save the table as UTF-8 CSV.")
+        line = "\0"
+    if "\0" in line:
+        raise ZooError(
+            f"{path.name} is no UTF-8 text, but in another encoding such as UTF-16, packed by gzip "
+            "(unpack it), of Excel or binary; save the table as UTF-8 CSV."
+        )
     if excel := _EXCEL.match(line):
         raise ZooError(
             f"{path.name} begins with {excel[1]!r}, a word for Excel and no names of columns; "

@@ -197,22 +197,14 @@ def place_on_grid(
         names = np.array(time_names(grid))[np.isin(grid, lost[:3])]
         shown = ", ".join(names) + (", ..." if len(lost) > 3 else "")
         days = ", such as B: working days" if dated else ""
-        hint = (
-            " Where they are months, write `date_format: '%Y%m'`." if _are_months(present) else ""
-        )
+        months = not dated and first >= 190001 and last <= 210012
+        hint = " Where they are months, write `date_format: '%Y%m'`." if months else ""
         raise ZooError(
             f"{where}: of {len(grid):,} times in steps of {steps.size!r} {len(lost):,} have no row "
             f"({shown}). Add rows for them, empty where nothing is known; or write `missing: "
             f"unknown`, or another `step`{days}.{hint}"
         )
     return np.searchsorted(grid, when), grid, steps
-
-
-def _are_months(times: np.ndarray) -> bool:
-    """Return whether whole numbers may be months, such as 202512."""
-    if times.dtype.kind != "i" or times.min() < 190001 or times.max() > 210012:
-        return False
-    return bool(np.isin(times % 100, range(1, 13)).all())
 
 
 def _infer_step(dates: "DatetimeIndex") -> str:
