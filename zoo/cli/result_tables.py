@@ -35,6 +35,9 @@ def result(summary: dict[str, Any]) -> None:
     if summary.get("beside"):
         scores = {name: with_deviation(score) for name, score in summary["beside"].items() if score}
         out.print(plain(f"Beside, on the test part: {_listed(scores)}"))
+    if summary.get("heuristics"):
+        scores = {name: with_deviation(score) for name, score in summary["heuristics"].items()}
+        out.print(plain(f"Heuristics, which learn nothing: {_listed(scores)}"))
     if summary["interrupted"]:
         from zoo.system.process_group import resume_command
 

@@ -81,20 +81,34 @@ def predict(
     steps: Annotated[
         int | None, typer.Option(min=1, help="Of forecasts: times to predict.")
     ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of links: a table of two columns of ids, to score.", callback=typed_path
+        ),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Of links: the best partners of each node.")
+    ] = None,
+    known: Annotated[
+        bool, typer.Option("--known", help="With --top: also those a node is linked with already.")
+    ] = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Predict every node of a graph, or what comes next in time; or translate a text.
+    """Predict every node of a graph, its links, or what comes next in time; or translate a text.
 
     zoo predict runs/gcn-cora-20261121-120000 --data mygraph.npz --out answers.csv
     zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
+    zoo predict runs/links-20261121-120000 --data mygraph.npz --top 10 --out partners.csv
     """
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
     from zoo.inference.training_data import new_nodes
+    from zoo.tasks.labels import LINKS
 
     spec = _spec(data, options)
     if text is None and _forecast(weights, spec, steps, out, again, device, imports, unverified):
@@ -117,6 +131,10 @@ def predict(
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
     model, folder, graph, context = _load_for(weights, spec, imports, unverified)
+    if model.about.task == LINKS or pairs or top:
+        if batch_size or layerwise or only_new:
+            raise ZooError("links are predicted of a whole graph; leave the options of nodes out.")
+        return _links(model, graph, pairs, top, known, out, _device(device))
     new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     predictions = run(model, graph, context=context, **how)
@@ -124,6 +142,29 @@ def predict(
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{dropped}")
+
+
+def _links(
+    model, graph, pairs: Path | None, top: int | None, known: bool, out: Path, device
+) -> None:
+    """Write how likely pairs of nodes are linked: those of a file, or the best of each node."""
+    from zoo.inference.links import best_partners, read_pairs, score_pairs, table_of
+    from zoo.inference.predict import write_frame
+
+    if (pairs is None) == (top is None) or (known and top is None):
+        raise ZooError(
+            "links are predicted of pairs in a table, --pairs pairs.csv, or as the best partners "
+            "of each node, --top 10, with those it is linked with already by --known."
+        )
+    if pairs is not None:
+        chosen = read_pairs(pairs, graph)
+        likely = score_pairs(model, graph, chosen, device=device)
+    else:
+        chosen, likely = best_partners(model, graph, top, known=known, device=device)
+        chosen, likely = chosen.flatten(0, 1), likely.flatten()
+    table = table_of(graph, chosen, likely)
+    write_frame(table, out)
+    console.remark(f"{len(table):,} pairs of nodes of {graph.name} are in {out}.")
 
 
 @app.command()

@@ -351,7 +351,12 @@ def _check_finite(values: Tensor, data: Dataset) -> Tensor:
 
 
 def write_table(predictions: Predictions, path: Path) -> None:
-    """Write predictions as `.csv` or `.parquet`, whole or not at all.
+    """Write predictions as `.csv` or `.parquet`, as `write_frame`."""
+    write_frame(predictions.table(), path)
+
+
+def write_frame(table: "DataFrame", path: Path) -> None:
+    """Write a table as `.csv` or `.parquet`, whole or not at all.
 
     Raises:
         ZooError: another suffix, a full disk, or a place that takes no file.
@@ -359,7 +364,7 @@ def write_table(predictions: Predictions, path: Path) -> None:
     writers = {".csv": "to_csv", ".parquet": "to_parquet"}
     if path.suffix not in writers:
         raise ZooError(f"{path}: predictions are written as {' or '.join(writers)}.")
-    write = getattr(predictions.table(), writers[path.suffix])
+    write = getattr(table, writers[path.suffix])
     write_whole(path, lambda draft: write(draft, index=False), follow=True)
 
 
