@@ -217,11 +217,14 @@ def _load_data(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
     data = load_data(plan.dataset).with_graph(plan.graph)
     if "full" not in data.batching or plan.task:
-        kind = "links" if plan.task else data.unit
+        why = (
+            f"by its nodes, and the links of {data.name} are trained on"
+            if plan.task
+            else f"which {data.name} is not"
+        )
         raise ZooError(
-            f"what a recipe will hold is estimated for the nodes of one graph, and {data.name} is "
-            f"trained on its {kind}. A step grows with its batch: train for an epoch, and read "
-            f"what `{plan.recipe.name}` held."
+            f"what a recipe will hold is estimated for one graph, {why}. A step grows with its "
+            f"batch: train for an epoch, and read what `{plan.recipe.name}` held."
         )
     check_batching(plan, data)
     check_task(plan, pick(TASKS, data.task))
