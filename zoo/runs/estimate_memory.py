@@ -217,11 +217,9 @@ def _load_data(plan: Plan) -> tuple[Dataset, Split]:
     """Return the data, with columns of zeros for the encoding, and the first split."""
     data = load_data(plan.dataset).with_graph(plan.graph)
     if "full" not in data.batching or plan.task:
-        why = (
-            f"by its nodes, and the links of {data.name} are trained on"
-            if plan.task
-            else f"which {data.name} is not"
-        )
+        why = f"which {data.name} is not"
+        if plan.task:
+            why = f"by its nodes, which the links of {data.name} are not"
         raise ZooError(
             f"what a recipe will hold is estimated for one graph, {why}. A step grows with its "
             f"batch: train for an epoch, and read what `{plan.recipe.name}` held."
