@@ -83,8 +83,8 @@ def map_array(path: Path, member: str | None = None) -> np.ndarray:
         raise
     except Exception as error:  # numpy and zipfile raise what the bytes suggest
         raise ZooError(
-            f"{path.name} is damaged, cut short, or no plain array of numbers ({cause(error)}); copy "
-            "or write it again."
+            f"{path.name} is damaged, cut short, or no plain array of numbers ({cause(error)}); "
+            "copy or write it again."
         ) from None
     if not isinstance(array, np.ndarray):
         raise ZooError(f"{path.name} is no .npy file but an archive; copy or write it again.")
