@@ -114,7 +114,7 @@ def measured(name: str) -> dict:
         seed_everything(seed)
         own = {key: value for key, value in options.items() if key != "name"}
         model = create_model(options["name"], data.inputs, data.horizon, **own)
-        result = fit(model, prepared.on(split), **prepared.plan.train)
+        result = fit(model, prepared.training_data(split), **prepared.plan.train)
         found, y = answers(model, data, split.test), data.y[split.test]
         row["mse"].append(mean_squared_error(found, y))
         row["mae"].append(mean_absolute_error(found, y))

@@ -195,6 +195,7 @@ assert not found, found
 import zoo
 assert {"gru", "htgn-seq2seq", "vit"} <= {*zoo.list_models()}
 assert zoo.BATCHING["tokens"].__module__ == "zoo.sequences.batches"
+assert dict(zoo.MODELS)["gru"].__name__ == "GRU"
 """
     call = [sys.executable, "-W", "ignore", "-c", code, tmp_path]
     done = subprocess.run(call, capture_output=True, text=True)

@@ -65,7 +65,7 @@ class _Answers:
         self.split = self.prepared.splits[0]
         seed_everything(plan.recipe.seeds[0])
         model = self._model({})
-        if fit(model, self.prepared.on(self.split), **plan.train).interrupted:
+        if fit(model, self.prepared.training_data(self.split), **plan.train).interrupted:
             raise KeyboardInterrupt
         self.weights = copy.deepcopy(model.state_dict())
 

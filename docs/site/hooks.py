@@ -26,12 +26,12 @@ leave_out_plugins()
 from zoo.cli.describe import CATALOGUE, Rows, options  # noqa: E402
 from zoo.data.graph_words import GRAPHS  # noqa: E402
 from zoo.data.load import DATASETS, READERS, STREAMS  # noqa: E402
-from zoo.data.load.many_graphs import SERIES, SETS  # noqa: E402
+from zoo.data.load.readers import SERIES, SETS  # noqa: E402
 from zoo.data.splits import SPLITS  # noqa: E402
 from zoo.encodings import ENCODINGS  # noqa: E402
 from zoo.nn.attention import ATTENTIONS  # noqa: E402
 from zoo.nn.propagation import PROPAGATIONS  # noqa: E402
-from zoo.registry import MODELS  # noqa: E402
+from zoo.registry import MODELS, discover  # noqa: E402
 from zoo.tasks import LOSSES, METRICS  # noqa: E402
 from zoo.training.batches import BATCHING  # noqa: E402
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES  # noqa: E402
@@ -74,6 +74,7 @@ LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 
 def on_config(config: Any) -> None:
     """Add the pages of models to the list of pages."""
+    discover()
     pages = next(each["Models and words"] for each in config.nav if "Models and words" in each)
     pages += [{name: f"models/{name}.md"} for name in sorted(MODELS)]
 

@@ -329,7 +329,7 @@ def test_a_picture_that_is_there_is_replaced_only_if_asked_for(graph, command, t
 
 
 def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path):
-    from zoo.data.load import load_graph, obtain
+    from zoo.data.load import load_graph, named
 
     fetched = []
 
@@ -341,9 +341,9 @@ def test_two_that_want_one_graph_download_it_once(command, monkeypatch, tmp_path
     karate = load_graph("karate")
     arrays = GraphArrays(np.stack([each.numpy() for each in karate.graph.edges()], 1),
                          karate.y.numpy(), karate.x.numpy())  # fmt: skip
-    source = obtain.Source("ogb", ("a",), lambda paths: arrays)
-    monkeypatch.setattr(obtain, "download", download)
-    obtaining = [threading.Thread(target=obtain.obtain, args=("club", source, 34)) for _ in "ab"]
+    source = named.Source("ogb", ("a",), lambda paths: arrays)
+    monkeypatch.setattr(named, "download", download)
+    obtaining = [threading.Thread(target=named.obtain, args=("club", source, 34)) for _ in "ab"]
     for each in obtaining:
         each.start()
     for each in obtaining:

@@ -245,9 +245,9 @@ BROKEN = {
         lambda arrays: (csr()(arrays), arrays.pop("node_features_data")),
         ["node_features_data", "missing"],
     ),
-    "CSR of wrong columns": (csr(indices=np.full(40, 2)), ["node_features", "CSR"]),
-    "CSR of wrong rows": (csr(indptr=np.arange(40)), ["node_features", "CSR"]),
-    "CSR that falls": (csr(indptr=np.r_[0, np.arange(41)[:0:-1]]), ["node_features", "CSR"]),
+    "CSR of wrong columns": (csr(indices=np.full(40, 2)), ["graph.npz", "indices must be < 2"]),
+    "CSR of wrong rows": (csr(indptr=np.arange(40)), ["graph.npz", "index pointer size 40"]),
+    "CSR that falls": (csr(indptr=np.r_[0, np.arange(41)[:0:-1]]), ["indptr must be"]),
     "CSR with NaN": (csr(data=np.r_[np.ones(39), np.nan]), ["row 39", "column 0"]),
     "CSR too wide": (csr(shape=np.array([40, 10**13])), ["graph.npz"]),
     "masks of numbers": (swap(val_masks=np.zeros((2, 40), int)), ["val_masks", "astype(bool)"]),
@@ -286,11 +286,11 @@ def test_what_is_no_npz_is_answered(parts, tmp_path):
     whole = path.read_bytes()
     for size in (0, 100, len(whole) // 2, len(whole) - 3):
         path.write_bytes(whole[:size])
-        refused(path, "never unpickled", "fetch the file again")
+        refused(path, "damaged, or cut short", "fetch or write it again")
     damaged = bytearray(whole)
     damaged[whole.index(b"edges.npy") + 200] ^= 255
     path.write_bytes(damaged)
-    refused(path, "`edges`", "Fetch it again")
+    refused(path, "damaged, or cut short")
     path.write_text("edges: 0 1\n")
     refused(path, "never unpickled")
     with path.open("wb") as file:
@@ -307,7 +307,7 @@ def test_an_absurd_size_is_answered(parts, tmp_path):
     content = path.read_bytes()
     assert shape in content
     path.write_bytes(content.replace(shape, absurd.ljust(len(shape))))
-    refused(path, "`edges`")
+    refused(path, "damaged, or cut short")
 
 
 def test_broken_parts_are_not_written(parts, tmp_path):

@@ -64,28 +64,31 @@ def of_dgl(number=0, **more):
 
 
 OBJECTS = {
-    "networkx": (lambda: networkx.path_graph(3), "from_networkx(graph)"),
-    "several of networkx": (lambda: [networkx.path_graph(3)] * 2, "from_dgl([dgl.from_networkx("),
-    "DGL": (of_dgl, "from_dgl(graph)"),
-    "several of DGL": (lambda: [of_dgl()] * 2, "from_dgl(graphs, labels=labels)"),
-    "PyG": (pyg, "from_pyg(data)"),
-    "several of PyG": (lambda: [pyg()] * 2, "from_pyg(graphs)"),
-    "a data set of PyG": (lambda: DatasetOfPyG([pyg()] * 2), "from_pyg(data)"),
-    "scipy": (lambda: sparse.eye(3).tocsr(), "from_scipy(matrix)"),
-    "numpy": (lambda: np.eye(3), "from_arrays(edges, features, labels), or from_scipy(matrix)"),
-    "torch": (lambda: torch.eye(3), "from_arrays(edges, features, labels), or from_scipy(matrix)"),
-    "pandas": (lambda: pandas.DataFrame({"a": [1]}), "from_arrays(edges, features, labels)"),
-    "a dict": (lambda: {"a": 1}, "from_pyg(data), a dict with `edge_index`"),
-    "a path": (lambda: Path("g.bin"), "zoo.load_data(path)"),
-    "a name": (lambda: "g.bin", "the text 'g.bin'; write zoo.load_data(path)"),
-    "a data set": (lambda: Dataset.from_pyg(pyg(y=None)), "it is a data set already"),
-    "a loader": (DataLoader, "loader.dataset"),
-    "a generator": (lambda: (each for each in "ab"), "list(graphs)"),
-    "nothing": (lambda: None, "this is None; from_dgl reads a DGLGraph, from_pyg Data"),
-    "a number": (lambda: 3, "this is an int; from_dgl reads"),
-    "no list": (lambda: [], "an empty list; from_dgl reads"),
+    "networkx": (lambda: networkx.path_graph(3), "a networkx.Graph"),
+    "several of networkx": (
+        lambda: [networkx.path_graph(3)] * 2,
+        "a list of 2, the first of type Graph",
+    ),
+    "DGL": (of_dgl, "a dgl.DGLGraph"),
+    "several of DGL": (lambda: [of_dgl()] * 2, "a list of 2, the first of type DGLGraph"),
+    "PyG": (pyg, "a torch_geometric.DataOfPyG of 'edge_index', 'x', 'y'"),
+    "several of PyG": (lambda: [pyg()] * 2, "a list of 2, the first of type DataOfPyG"),
+    "a data set of PyG": (lambda: DatasetOfPyG([pyg()] * 2), "a torch_geometric.DatasetOfPyG"),
+    "scipy": (lambda: sparse.eye(3).tocsr(), "a scipy."),
+    "numpy": (lambda: np.eye(3), "a numpy.ndarray of the shape (3, 3)"),
+    "torch": (lambda: torch.eye(3), "a torch.Tensor of the shape (3, 3)"),
+    "pandas": (lambda: pandas.DataFrame({"a": [1]}), "a pandas.DataFrame of the shape (1, 1)"),
+    "a dict": (lambda: {"a": 1}, "a dict of 'a'"),
+    "a path": (lambda: Path("g.bin"), "a pathlib."),
+    "a name": (lambda: "g.bin", "the text 'g.bin'"),
+    "a data set": (lambda: Dataset.from_pyg(pyg(y=None)), "a zoo.Dataset"),
+    "a loader": (DataLoader, "a torch_geometric.DataLoader"),
+    "a generator": (lambda: (letter for letter in "ab"), "a generator"),
+    "nothing": (lambda: None, "None"),
+    "a number": (lambda: 3, "an int"),
+    "no list": (lambda: [], "an empty list"),
 }
-"""What is given, and what the answer names."""
+"""What is given, and what the answer calls it."""
 
 READ = {
     "from_dgl": {"DGL", "several of DGL"},
@@ -98,21 +101,23 @@ READ = {
 
 
 @pytest.mark.parametrize(
-    ("door", "given"), [(door, each) for door in READ for each in OBJECTS if each not in READ[door]]
+    ("door", "given"), [(door, name) for door in READ for name in OBJECTS if name not in READ[door]]
 )
-def test_another_object_is_told_which_door_is_its_own(door, given):
-    make, said = OBJECTS[given]
+def test_another_object_is_told_what_reads_which(door, given):
+    make, called = OBJECTS[given]
     with pytest.raises(ZooError) as caught:
         getattr(Dataset, door)(make(), **({"ids": [0, 1]} if door == "from_arrays" else {}))
     text = str(caught.value)
-    assert said in text and "\n" not in text
+    assert f"this is {called}" in text and "\n" not in text
+    for reader in ("from_dgl reads a DGLGraph", "from_networkx a graph", "zoo.load_data a path"):
+        assert reader in text
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
         ({"features": networkx.path_graph(3)}, "`features` is to be .* is a networkx.Graph"),
-        ({"features": "x.csv"}, r"the text 'x.csv'; write zoo.load_data\(path\)"),
+        ({"features": "x.csv"}, r"the text 'x.csv'; .*zoo.load_data a path"),
         ({"features": {"a": [1, 2, 3]}}, "`features` is to be .* is a dict of 'a'"),
         ({"labels": "label"}, "`labels` is to be an array with a row .* the text 'label'"),
         ({"labels": 3}, "`labels` is to be .* is an int"),

@@ -13,7 +13,7 @@ import zoo
 from zoo import Dataset, ZooError
 from zoo.canonical_form import FEATURE
 from zoo.config.metadata import About
-from zoo.data.load import load_data, obtain
+from zoo.data.load import load_data, named
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.system import http as downloading
@@ -310,7 +310,7 @@ def published(tmp_path, monkeypatch):
         monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
         monkeypatch.delenv("ZOO_OFFLINE")
         monkeypatch.setattr(downloading, "RETRIES", 0)
-        monkeypatch.setattr(obtain, "SETS", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(named, "SETS", f"http://127.0.0.1:{server.server_port}")
         yield place
         server.shutdown()
 

@@ -96,8 +96,8 @@ def test_a_class_token_is_the_last_node_and_has_a_column_of_its_own(written):
         ({"images": np.zeros((0, 4, 4), np.uint8), "labels": np.zeros(0, int)}, r"shape \(0, 4"),
         ({"images": np.zeros((6, 3, 4), np.uint8)}, "2 x 2 pixels do not divide images of 3 x 4"),
         ({"labels": np.zeros(5, int)}, r"shape \(5,\).*6 images"),
-        ({"labels": np.zeros(6)}, "float64.*whole numbers"),
-        ({"labels": np.arange(6) - 3}, "-3 to 2.*number the classes"),
+        ({"labels": np.zeros(6)}, "float64.*int64: classes"),
+        ({"labels": np.arange(6) - 3}, "-3.*number the classes"),
         ({"labels": np.array([{}] * 6)}, "never unpickled"),
     ],
 )
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_file_is_said(written, arrays, said):
 
 
 def test_missing_files_and_wrong_options_are_said(tmp_path, monkeypatch, written):
-    with pytest.raises(ZooError, match=r"no such file.*`images` \(S, H, W\)"):
+    with pytest.raises(ZooError, match="there is no such file"):
         load_data({"name": "images", "path": str(tmp_path / "none.npz")})
     np.savez(tmp_path / "graph.npz", edges=np.zeros((1, 2)))
     with pytest.raises(ZooError, match="key `images` is missing"):

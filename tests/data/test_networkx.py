@@ -245,7 +245,7 @@ def test_other_files_of_networkx_are_told_how_they_are_read(tmp_path):
     old = {"nodes": [{"id": 0}, {"id": 1}], "links": [{"source": 0, "target": 1}]}
     (tmp_path / "d3.json").write_text(json.dumps(old))
     for name, said in (
-        ("g.gexf", r"from_networkx\(networkx.read_gexf\('graph.gexf'\)\)"),
+        ("g.gexf", r"from_networkx\(networkx.read_gexf\(path\)\)"),
         ("g.json", r"node_link_graph\(json.load\(file\), edges='edges'\)"),
         ("d3.json", r"from_networkx\(networkx.node_link_graph\(json.load\(file\), edges='links'\)"),
     ):

@@ -170,12 +170,12 @@ def wide_table(path):
 FILES = {
     "a matrix of 10^9 diagonals": ("g.npz", dia, "1,000,000,000 nodes with 4. edges"),
     "an open bracket": (
-        "g.npz", lambda path: npz(path, edges=npy("(((((0")), "`edges` cannot be read"),
-    "brackets": ("g.npz", lambda path: npz(path, edges=npy("[" * 3000)), "`edges` cannot be read"),
+        "g.npz", lambda path: npz(path, edges=npy("(((((0")), "it cannot be read"),
+    "brackets": ("g.npz", lambda path: npz(path, edges=npy("[" * 3000)), "it cannot be read"),
     "a shape beyond all memory": (
         "g.npz", lambda path: npz(path, node_features=of_shape("<f4", f"(2, {2**61})")),
-        "node_features"),
-    "one number as edges": ("g.pt", one_number, "one number written as many"),
+        "array is too big"),
+    "one number as edges": ("g.pt", one_number, "does not fit into memory"),
     "a pipe": ("g.npz", pipe, "no regular file"),
     "100,000 columns": ("g", wide_table, "no column 'id'; it has 'c0'.* and 99,950 more"),
 }  # fmt: skip

@@ -406,7 +406,7 @@ def test_mutated_pickles_are_refused_as_not_as_published(attempts, tmp_path):
             return convert_planetoid([tmp_path / name for name in files])
         except MemoryError:
             raise
-        except Exception as error:  # as `zoo.data.load.obtain` does, and says so
+        except Exception as error:  # as `zoo.data.load.named` does, and says so
             raise ZooError(f"{type(error).__name__}") from None
 
     attempts(convert, -1, [])

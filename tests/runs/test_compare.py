@@ -19,7 +19,7 @@ from zoo.cli.common import graceful_shutdown
 from zoo.errors import ZooError
 from zoo.runs import compare as comparing
 from zoo.runs import earlier_runs
-from zoo.runs.compare import BASELINES, BUDGET, SHARED, Candidate, candidates, compare, others
+from zoo.runs.compare import BASELINES, BUDGET, SHARED, Candidate, candidates, compare, other_notes
 from zoo.runs.earlier_runs import find_finished, train_apart
 from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import run_recipe
@@ -256,8 +256,9 @@ def test_what_was_interrupted_is_not_called_finished(tiny, tmp_path):
 
     ended = run_recipe(tiny, runs=tmp_path, watch=end)
     [row] = compare(candidates([ended["folder"]], baselines=False), runs=tmp_path)
-    assert [each.partition(":")[0] for each in others([row]) if "finished" in each.lower()] == []
-    assert any(each.startswith("Interrupted, not all seeds") for each in others([row]))
+    notes = list(other_notes([row]))
+    assert [note for note in notes if "finished" in note.lower()] == []
+    assert any(note.startswith("Interrupted, not all seeds") for note in notes)
 
 
 def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):

@@ -16,7 +16,7 @@ from faults import at, jumping_clocks, started, writes_fail_at
 from zoo.errors import ZooError
 from zoo.runs.resolve import load_recipe
 from zoo.runs.run import resume_run, run_recipe
-from zoo.runs.run_folder import Environment, differences, read_summary, threads_of
+from zoo.runs.run_folder import Environment, environment_changes, read_summary, threads_of
 from zoo.system.files import WriteError
 from zoo.weights.load import read_weights
 
@@ -180,9 +180,9 @@ def test_more_threads_than_cores_are_taken_and_told():
     first = more[0].model_copy(update={"device": "cuda:0"})
     assert threads_of(first, "cuda:1") == cores  # that of another process of the run
     now = {"code": "0", "device": "cpu", "cpu": "AVX2", "packages": {}}
-    said = [differences(each, now) for each in more]
+    said = [environment_changes(each, now) for each in more]
     assert not said[0] and "stay the same" in said[1][0]
-    assert len(differences(more[1], {**now, "device": "cuda"})) == 1
+    assert len(environment_changes(more[1], {**now, "device": "cuda"})) == 1
 
 
 def test_reproduce_takes_the_threads_of_what_was_verified(tmp_path, command):

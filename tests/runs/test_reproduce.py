@@ -10,7 +10,7 @@ from zoo.cli import result_tables
 from zoo.config.recipe import Verified
 from zoo.errors import ZooError
 from zoo.runs import earlier_runs, reproduce
-from zoo.runs.reproduce import reproductions, write_verified
+from zoo.runs.reproduce import reproduce_all, write_verified
 from zoo.runs.resolve import load_recipe, resolve
 
 pytestmark = pytest.mark.usefixtures("preloaded_processes")
@@ -57,7 +57,7 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     )
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "nothing"))
     given = {"hours": 1.0, "runs": tmp_path / "runs", "write": True}
-    rows = {row["recipe"]: row for row in reproductions(**given)}
+    rows = {row["recipe"]: row for row in reproduce_all(**given)}
     states = {name: row["state"] for name, row in rows.items()}
     assert states == {"good": "PASS", "long": "too long", "away": "no data", "bare": "done"}
     assert rows["long"]["hours"] > 1 and "ZOO_OFFLINE" in rows["away"]["sentence"]
@@ -67,21 +67,21 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     assert found.test == pytest.approx(rows["good"]["test"], abs=1e-4) and found.seeds == [0, 1]
     assert found.sha256 == recipe.sha256 and set(found.versions) == {"torch", "dgl"}
     monkeypatch.setattr(reproduce, "train_apart", None)  # nothing is trained again
-    assert [row["state"] for row in reproductions(**given, only="g*")] == ["PASS"]
+    assert [row["state"] for row in reproduce_all(**given, only="g*")] == ["PASS"]
     recorded = resolve(load_recipe(paths["good"], ["train.capture=true"]))  # to the same numbers
     assert earlier_runs.find_finished(recorded, given["runs"])
 
 
 def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
     paths = shipped(one=QUICK.format(epochs=6, test=1.0))
-    (row,) = reproductions(hours=math.inf, runs=tmp_path / "runs")
+    (row,) = reproduce_all(hours=math.inf, runs=tmp_path / "runs")
     assert row["state"] == "FAIL"
     (folder,) = (tmp_path / "runs").iterdir()
     (folder / "summary.json").unlink()  # as if it had been killed between two seeds
     (folder / "seed-1" / "result.json").unlink()
     monkeypatch.setattr(reproduce, "train_apart", None)
     told = []
-    (again,) = reproductions(hours=math.inf, runs=tmp_path / "runs", tell=told.append)
+    (again,) = reproduce_all(hours=math.inf, runs=tmp_path / "runs", tell=told.append)
     assert told == [f"one: goes on in {folder}"] and again == {**row, "seconds": again["seconds"]}
     assert load_recipe(paths["one"]).verified is None  # it was not asked for
 
@@ -95,7 +95,7 @@ def test_a_cpu_takes_as_long_as_was_measured_on_one(shipped, monkeypatch, gpu, h
     write_verified(recipe, found)
     pace = {"seconds_per_epoch": 0.5}
     monkeypatch.setattr(reproduce, "train_apart", lambda *_, **__: pace)
-    (row,) = reproductions(hours=0.1, device="cpu")
+    (row,) = reproduce_all(hours=0.1, device="cpu")
     assert row["state"] == "too long" and row["hours"] == pytest.approx(hours)
 
 
@@ -106,7 +106,7 @@ def test_an_error_of_one_leaves_the_others_alone(shipped, tmp_path, monkeypatch)
         raise ZooError(f"{plan.recipe.name} was killed")
 
     monkeypatch.setattr(reproduce, "train_apart", fail)
-    rows = list(reproductions(hours=math.inf, runs=tmp_path / "runs"))
+    rows = list(reproduce_all(hours=math.inf, runs=tmp_path / "runs"))
     assert [(row["state"], row["sentence"]) for row in rows] == [
         ("error", "one was killed"), ("error", "two was killed")]  # fmt: skip
 

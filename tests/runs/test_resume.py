@@ -318,7 +318,7 @@ def test_a_run_without_weights_is_ended_before_it_is_trained_on(command, tmp_pat
     lines = re.findall("`zoo (.*?)`", said)
     assert lines == [
         "train --resume begun",
-        "finetune begun --data '{name: karate, features: raw}' train.lr=0.5",
+        "finetune begun --data karate train.lr=0.5",
         "train begun/recipe.yaml train.lr=0.5",
     ]
     assert [command(*shlex.split(line), "--quiet")[0] for line in lines] == [0, 0, 0]

@@ -146,7 +146,7 @@ def test_as_many_seeds_as_folds_test_every_node_once(caplog):
     prepare(resolve(changed(dataset={**SMALL["dataset"], "split": f"folds-{count}"}, seeds=[0])))
     said = f"0, 1, 2 of sbm have fewer labelled nodes than there are folds, {count}"
     assert said in caplog.text
-    with pytest.raises(ZooError, match="did you mean 'folds-5'"):
+    with pytest.raises(ZooError, match="cross-validation is `folds-5`"):
         changed(dataset={**SMALL["dataset"], "split": "kfold"})
 
 

@@ -8,7 +8,7 @@ import torch
 
 from zoo.config.options import pick
 from zoo.data.load import load_data, load_graph
-from zoo.data.load.graph import from_dataset
+from zoo.data.load.on_disk import from_dataset
 from zoo.data.mapped.writer import write_on_disk
 from zoo.data.splits import make_split
 from zoo.encodings import ENCODINGS
@@ -18,7 +18,7 @@ from zoo.inference.predict import evaluate, features, run_inference
 from zoo.inference.training_data import read_as_trained
 from zoo.runs.run import run_recipe
 from zoo.tasks.task import TASKS
-from zoo.training.batches import TrainingData, training_alone
+from zoo.training.batches import TrainingData, make_inductive
 from zoo.training.trainer import fit
 from zoo.weights.create import create_model
 from zoo.weights.load import load
@@ -55,10 +55,10 @@ def test_nodes_of_the_test_change_no_bit_of_training(graph, batching):
 
 def test_each_part_is_measured_beside_the_training_nodes():
     on = prepared(graph=KNN)
-    split, alone = on.split, training_alone(on)
+    split, alone = on.split, make_inductive(on)
     assert len(alone.data.x) == len(split.train) and len(alone.split.train) == len(split.train)
     for part in ("train", "val", "test"):
-        data, rows = alone.apart[part]
+        data, rows = alone.eval_data[part]
         own = getattr(split, part)
         nodes = split.train if part == "train" else torch.cat([split.train, own])
         assert torch.equal(data.y[rows], on.data.y[own])
@@ -129,6 +129,6 @@ def test_what_has_nothing_to_hide_is_said():
     samples = load_data("digits-images")
     split = make_split(samples.split, samples.y, None, seed=0)
     with pytest.raises(ZooError, match="never see each other; leave `inductive` out"):
-        training_alone(TrainingData(samples, split, pick(TASKS, samples.task)))
+        make_inductive(TrainingData(samples, split, pick(TASKS, samples.task)))
     with pytest.raises(ZooError, match="leave `evaluate` out"):
         trained(prepared(), evaluate="layerwise")

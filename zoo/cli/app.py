@@ -146,7 +146,7 @@ def train(
     LD_PRELOAD, nothing is changed.
     """
     from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
-    from zoo.runs.run import other_settings, unfinished
+    from zoo.runs.run import explain_resume, load_unfinished
     from zoo.system import allocator
     from zoo.system import process_group as running
     from zoo.system.launcher import launch
@@ -155,7 +155,7 @@ def train(
     launched = os.environ.get("RANK", "0") != "0" or running.rendezvous() is not None
     changes = [each for each in (recipe, *(overrides or [])) if each and "=" in each]
     if resume is not None and changes:
-        raise ZooError(other_settings(resume, changes))
+        raise ZooError(explain_resume(resume, changes))
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
@@ -167,7 +167,7 @@ def train(
             console.remark(said)
     else:
         running.start()
-        plan = unfinished(resume, max(processes, running.count()))[1]
+        plan = load_unfinished(resume, max(processes, running.count()))[1]
     if not (quiet or launched or runs.exists()) and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
     if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":

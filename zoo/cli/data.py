@@ -38,7 +38,7 @@ def check(
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
     """
-    from zoo.data.load import on_disk_folder, read_graph, whole_data
+    from zoo.data.load import load_unless_graph_file, on_disk_folder, read_graph
     from zoo.data.load.check import check as findings
     from zoo.data.load.plot import draw
 
@@ -46,7 +46,7 @@ def check(
     spec = _spec(path, options)
     path = spec["name"]
     folder = on_disk_folder(path)
-    whole = None if folder else whole_data(spec)
+    whole = None if folder else load_unless_graph_file(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
     data = folder or whole or read_graph(spec)

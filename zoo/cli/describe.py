@@ -12,8 +12,7 @@ from zoo.config.shipped import recipe_folder, recipe_names
 from zoo.data.graph_words import GRAPHS
 from zoo.data.load import DATASETS, READERS, STREAMS
 from zoo.data.load.by_name import common_options, metric_of, scored_on
-from zoo.data.load.many_graphs import SERIES, SETS
-from zoo.data.load.readers import KINDS
+from zoo.data.load.readers import KINDS, SERIES, SETS
 from zoo.data.splits import FOLDS, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown

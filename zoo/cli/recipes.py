@@ -177,7 +177,7 @@ def _reproduce(
     recipe, overrides, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
     from zoo.runs.earlier_runs import find_unfinished
-    from zoo.runs.reproduce import measured, write_verified
+    from zoo.runs.reproduce import measurement, write_verified
     from zoo.runs.resolve import load_recipe, resolve
     from zoo.runs.run_folder import verdict
     from zoo.system.environment import using_threads
@@ -206,21 +206,21 @@ def _reproduce(
         missed = None if passed else loaded.expect.missed
         result_tables.verdict(passed, sentence, loaded.differs, missed)
     if write:
-        write_verified(loaded, measured(loaded, summary))
+        write_verified(loaded, measurement(loaded, summary))
     sys.exit(0 if passed else 1)
 
 
 def _reproduce_all(
     hours: float, only: str, device: Device, runs: Path, write: bool, quiet: bool, as_json: bool
 ) -> None:
-    from zoo.runs.reproduce import reproductions
+    from zoo.runs.reproduce import reproduce_all
 
     passed, rows = True, 0
     given = {"device": device.value, "runs": runs, "write": write, "quiet": quiet,
              "tell": console.remark}  # fmt: skip
     try:
         with graceful_shutdown():
-            for row in reproductions(hours=hours, only=only, **given):
+            for row in reproduce_all(hours=hours, only=only, **given):
                 passed, rows = passed and row["state"] not in ("FAIL", "error"), rows + 1
                 if as_json:
                     typer.echo(json.dumps(row))

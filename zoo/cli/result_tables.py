@@ -110,7 +110,7 @@ def _baselines(found: dict[str, Any]) -> None:
 
 def comparison(found: list[dict[str, Any]]) -> None:
     """Print a row per run, the best score first and in bold, what it took, and what to know."""
-    from zoo.runs.compare import differences, is_marked, marks, others
+    from zoo.runs.compare import difference_notes, is_marked, mark_notes, other_notes
 
     best = found[0]
     less = ", of which less is better" if lower_is_better(best["metric"]) else ""
@@ -135,11 +135,11 @@ def comparison(found: list[dict[str, Any]]) -> None:
         )
     out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
-    for sentence in differences(found):
+    for sentence in difference_notes(found):
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")
     out.print(took)
-    for sentence in (*marks(found), *others(found)):
+    for sentence in (*mark_notes(found), *other_notes(found)):
         out.print(plain(sentence))
 
 

@@ -81,6 +81,10 @@ class Table(dict[str, Builder], Generic[Builder]):
             self[word] = entry
         return entry
 
+    def __iter__(self) -> Iterator[str]:
+        """Return the words; with a method of its own, `dict(table)` has builders, no places."""
+        return super().__iter__()
+
     def imported(self) -> dict[str, Builder]:
         """Return the words whose builders have been imported."""
         return {word: entry for word, entry in super().items() if not isinstance(entry, str)}

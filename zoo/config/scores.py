@@ -123,7 +123,7 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     return Difference(mean, mean - half, mean + half, abs(mean) <= half)
 
 
-def beside(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
+def compare_to_best(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
     """Return how the test scores of a run lie beside the best, in pairs of one seed and split.
 
     Args:

@@ -7,9 +7,9 @@ named graph comes from.
 
 from zoo.data.canonical import canonical
 from zoo.data.dataset import Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import GraphArrays, check_arrays
 from zoo.data.files.prepared import read_prepared, write_prepared
-from zoo.data.from_objects import FEATURES
 
 __all__ = [
     "FEATURES",

@@ -15,6 +15,8 @@ from zoo.config.learnt_columns import LearntColumn, scaled_numbers
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data.canonical import canonical, graph_of
+from zoo.data.constructors import Constructors
+from zoo.data.features import far_from_standard, transform_features
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
@@ -25,7 +27,6 @@ from zoo.data.files.graph_arrays import (
     check_room,
 )
 from zoo.data.files.text_lines import Texts
-from zoo.data.from_objects import FromObjects, far_from_standard, transformed
 from zoo.data.graph_words import GRAPHS
 from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
@@ -45,7 +46,7 @@ STRATEGIES = ("full", "random-nodes", "clusters", "neighbours")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Dataset(FromObjects):
+class Dataset(Constructors):
     """A canonical graph on the CPU, and what is known of its nodes.
 
     Attributes:
@@ -193,7 +194,7 @@ class Dataset(FromObjects):
             x = _dense(check_features(x, len(self.y), self.ids, names))
         except ZooError as error:
             raise ZooError(f"{self.name}: {error}") from None
-        x, moments = transformed(torch.from_numpy(x), self.transform)
+        x, moments = transform_features(torch.from_numpy(x), self.transform)
         again = dataclasses.replace(
             self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()
         )
@@ -238,7 +239,7 @@ class Dataset(FromObjects):
         """
         fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
         self._check_room(self.x.shape[1], fix)
-        x, moments = transformed(self.x.float(), features, moments)
+        x, moments = transform_features(self.x.float(), features, moments)
         return dataclasses.replace(self, x=x, moments=moments, transform=features)
 
     def _check_room(self, columns: int, fix: str) -> None:
@@ -281,7 +282,7 @@ def make_dataset(
         _LOG.warning("%s: its labels have exactly one 1 in each row, and are read as classes; "
                      "`task: node-multilabel` keeps them apart.", name)  # fmt: skip
     arrays = check_arrays(arrays._replace(task=task))
-    x, moments = transformed(torch.from_numpy(_dense(arrays.features)), features)
+    x, moments = transform_features(torch.from_numpy(_dense(arrays.features)), features)
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     graph = graph_of(arrays, duplicates, direction, relations)

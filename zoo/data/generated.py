@@ -7,8 +7,8 @@ import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed, Spec
 from zoo.data.dataset import Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.from_objects import FEATURES
 from zoo.errors import ZooError
 from zoo.graphs.neighbours import nearest
 from zoo.tasks.labels import CLASSIFICATION
@@ -160,8 +160,8 @@ def _pairs(random, nodes: int, count: int, room: int, other: Callable) -> np.nda
         # More than are missing, because what is there already may be drawn again.
         ends = random.integers(nodes, size=int(1.2 * missing * room / (room - len(keys))) + 8)
         others = other(ends)
-        drawn = np.minimum(ends, others) * nodes + np.maximum(ends, others)
-        keys = np.sort(np.concatenate([keys, drawn[ends != others]]))
+        more = np.minimum(ends, others) * nodes + np.maximum(ends, others)
+        keys = np.sort(np.concatenate([keys, more[ends != others]]))
         keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique is twenty times slower
     keys = random.permutation(keys)[:count]
     return np.stack([keys // nodes, keys % nodes], axis=1)

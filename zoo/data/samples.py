@@ -1,8 +1,7 @@
 """Data sets of many graphs with one label each: images, sequences, molecules.
 
-A model of the zoo gives a row of logits for each node. Its head is linear, so that the mean of the
-logits over a graph is what the head would make of the mean of the features: the readout needs no
-change of any model.
+A model of the zoo returns a row of logits per node. Its head is linear, so that the mean of the
+logits over a graph is the head's output for the mean of the features: no model needs a readout.
 """
 
 from __future__ import annotations
@@ -54,6 +53,10 @@ class Separate:
     edge_dim: ClassVar[int] = 0  # features of edges
     times: ClassVar[None] = None  # rows are in their order, or have none
     groups: ClassVar[None] = None
+    overlap: ClassVar[int] = 0
+    published: ClassVar[None] = None  # a split of which a file is still to be had
+    ids = labels = feature_names = scaling = None
+    transform: Spec = "raw"
 
     def with_graph(self, spec: Spec) -> Self:
         """Return the data set as it is.
@@ -105,9 +108,6 @@ class Samples(Separate):
     batching: ClassVar[tuple[str, ...]] = ("samples",)
     unit: ClassVar[str] = "samples"
     splits: ClassVar[tuple[str, ...] | None] = None
-    overlap: ClassVar[int] = 0
-    scaling: ClassVar[None] = None
-    published: ClassVar[None] = None  # a split of which a file is still to be had
 
     name: str
     graphs: GraphSet
@@ -211,10 +211,11 @@ class Samples(Separate):
                 "none. Leave out `encoding`; `rotary: true` of htgn tells the places of tokens."
             )
         graphs, kinds = self.graphs.distinct()
-        found = encodings_of(graphs, encode)
-        if found is None:
+        encodings = encodings_of(graphs, encode)
+        if encodings is None:
             return self
-        return dataclasses.replace(self, encodings=found._replace(starts=found.starts[kinds]))
+        encodings = encodings._replace(starts=encodings.starts[kinds])
+        return dataclasses.replace(self, encodings=encodings)
 
     def batch(self, chosen: Tensor) -> tuple[DGLGraph, Tensor]:
         """Return some samples (B,) as one graph, and what a model reads of its nodes.
@@ -241,11 +242,11 @@ def encodings_of(
     graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
 ) -> Encodings | None:
     """Return the encoding of each graph, a function of it; None where it has no columns."""
-    found = [*map(encode, graphs)]
-    if found[0].shape[1] == 0:
+    rows = [*map(encode, graphs)]
+    if rows[0].shape[1] == 0:
         return None
-    sizes = torch.tensor([len(each) for each in found])
-    return Encodings(torch.cat(found).float(), sizes.cumsum(0) - sizes)
+    sizes = torch.tensor([*map(len, rows)])
+    return Encodings(torch.cat(rows).float(), sizes.cumsum(0) - sizes)
 
 
 def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
@@ -263,10 +264,11 @@ def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
 
 def class_token(rows: Tensor, sizes: Tensor) -> Tensor:
     """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,); 0 of no nodes."""
-    some = sizes.nonzero().squeeze(1)
-    last = rows[(sizes.cumsum(0) - 1)[some].to(rows.device)]
-    found = rows.new_zeros(len(sizes), rows.shape[1])
-    return last if len(last) == len(sizes) else found.index_copy(0, some.to(rows.device), last)
+    filled = sizes.nonzero().squeeze(1)
+    last = rows[(sizes.cumsum(0) - 1)[filled].to(rows.device)]
+    if len(last) == len(sizes):
+        return last
+    return rows.new_zeros(len(sizes), rows.shape[1]).index_copy(0, filled.to(rows.device), last)
 
 
 READOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

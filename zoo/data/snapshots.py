@@ -1,8 +1,8 @@
 """Graphs in time: numbers at nodes at many times, of which the next ones are to be predicted.
 
 A sample is the snapshot at one time: a graph, and of each of its nodes the last values. Any model
-of nodes reads it as features, and its logits are the next values. Nothing that a model is given,
-and nothing that its inputs are scaled by, is of a later time than what it learns from.
+of nodes reads it as features, and its logits are the next values. Neither inputs nor what scales
+them are of a later time than the training samples.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ class Snapshots(Separate):
     splits: ClassVar[tuple[str, ...]] = TIME_SPLITS
     task: ClassVar[str] = FORECASTING
     metric: ClassVar[str] = MSE
-    published: ClassVar[None] = None  # a split of which a file is still to be had
-    transform: ClassVar[str] = "raw"
-    tokenizer = masks = labels = feature_names = None
+    tokenizer = masks = None
 
     name: str
     series: NodeSeries
@@ -109,8 +107,8 @@ class Snapshots(Separate):
         if count:
             y = raw[lags:, :, 0].unfold(0, horizon, 1)  # (S, N, horizon)
         graphs = [
-            canonical(each, nodes=nodes, weights=own, direction=direction, duplicates=duplicates)
-            for each, own in zip(series.edges, series.weights or repeat(None), strict=False)
+            canonical(edges, nodes=nodes, weights=w, direction=direction, duplicates=duplicates)
+            for edges, w in zip(series.edges, series.weights or repeat(None), strict=False)
         ]
         kinds = torch.from_numpy(series.graph_of)[lags - 1 : lags - 1 + count]
         return cls(
@@ -154,9 +152,10 @@ class Snapshots(Separate):
     @property
     def scaling(self) -> dict[str, list[list[float]]] | None:
         """By the name of each node, what its features are scaled by, (2, F); None if by nothing."""
+        if self.scale == "none":
+            return None
         names = map(str, range(len(self.shift)) if self.ids is None else self.ids)
-        told = torch.stack([self.shift, self.spread], dim=1).tolist()
-        return None if self.scale == "none" else dict(zip(names, told, strict=True))
+        return dict(zip(names, torch.stack([self.shift, self.spread], dim=1).tolist(), strict=True))
 
     @property
     def told(self) -> dict[str, Any]:
@@ -213,7 +212,7 @@ class Snapshots(Separate):
 
     def in_order(self, names: Sequence[str]) -> Snapshots:
         """Return the data with its columns, whose names these are, in this order."""
-        order = [self.series.names.index(each) for each in names]
+        order = [self.series.names.index(name) for name in names]
         values = self.series.values[:, :, order]
         return dataclasses.replace(
             self,
@@ -246,9 +245,9 @@ class Snapshots(Separate):
 
     def values_of(self, rows: Tensor) -> Tensor:
         """Return values (B, N * horizon) in their unit of a model's rows (B * N, horizon)."""
-        shift, spread = (each[:, 0].to(rows.device) for each in (self.shift, self.spread))
-        found = rows.float().unflatten(0, (-1, len(shift)))
-        return (found * spread[:, None] + shift[:, None]).flatten(1)
+        shift, spread = self.shift[:, :1].to(rows.device), self.spread[:, :1].to(rows.device)
+        scaled = rows.float().unflatten(0, (-1, len(shift)))
+        return (scaled * spread + shift).flatten(1)
 
     def scaled_targets(self, chosen: Tensor) -> Tensor:
         """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from zoo.config.options import Count, Fraction, Spec
 from zoo.data.dataset import Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.text_lines import FORM, read_documents, term_arrays
-from zoo.data.from_objects import FEATURES
 from zoo.errors import ZooError, of_file
 from zoo.system.cache import data_file
 from zoo.tasks.labels import CLASSIFICATION

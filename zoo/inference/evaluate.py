@@ -12,8 +12,8 @@ from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
 from zoo.data.load import DATASETS, load_data
-from zoo.data.load.obtain import path_of
-from zoo.data.load.readers import reader_of, whole_reader
+from zoo.data.load.named import path_of
+from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import PARTS, split_of
 from zoo.data.tables.columns import list_names
 from zoo.data.tables.read import CsvFormat
@@ -141,9 +141,9 @@ def _check_labels(spec: Spec, trained_on: Spec | None) -> None:
     if not label or not isinstance(spec, Mapping) or spec.get("label"):
         return
     path, names = path_of(spec["name"]), list_names(label)
-    if spec["name"] in DATASETS or not path.exists() or whole_reader(path, spec):
+    if spec["name"] in DATASETS or not path.exists() or dataset_reader(path, spec):
         return
-    if reader_of(path) is not read_tables:
+    if graph_reader(path) is not read_tables:
         return
     present = node_columns(path, CsvFormat(spec.get("separator")))
     missing = [name for name in names if name not in present]

@@ -27,10 +27,10 @@ from zoo.data.known_nodes import (
     read_known_or_none,
 )
 from zoo.data.load import DATASETS, load_data, own_files, resolved_dataset
-from zoo.data.load.by_name import common_options, whole_reader
+from zoo.data.load.by_name import common_options
 from zoo.data.load.images import OF_PATCHES
-from zoo.data.load.obtain import path_of
-from zoo.data.load.readers import reader_of
+from zoo.data.load.named import path_of
+from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, split_of
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
 from zoo.data.tables.read import CsvFormat
@@ -189,10 +189,10 @@ def as_trained(
         trained_on = {**_options_of_columns(about), **trained_on}
     if about is not None and same_columns:
         columns, step = columns_read(about), about.step
-    if reader := whole_reader(path, trained_on):
+    if reader := dataset_reader(path, trained_on):
         kept = _options_of_whole(trained_on, own, options_of(reader), step)
         return spec if kept is None else {**kept, **own, "name": name}
-    reader = reader_of(path)
+    reader = graph_reader(path)
     options = {*options_of(reader), *options_of(common_options)} - _OF_ONE_FILE
     kept = {key: value for key, value in trained_on.items() if key in options}
     if "nodes" in options_of(reader) and "nodes" not in own:  # a table, whose column it is

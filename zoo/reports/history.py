@@ -20,8 +20,8 @@ from zoo.config.recipe import word
 from zoo.runs.run_folder import (
     METRICS,
     Environment,
-    metrics_in,
     need_run,
+    parse_metrics,
     read_environment,
     read_recipe,
     read_scores,
@@ -172,7 +172,7 @@ def read_lines(path: Path) -> tuple[dict[int, list[Line]], list[str]]:
     A last line without its end is being written, or was when the run was killed.
     """
     found: dict[int, dict[int, Line]] = {}
-    for _, text in metrics_in(path.read_bytes() if path.exists() else b""):
+    for _, text in parse_metrics(path.read_bytes() if path.exists() else b""):
         with contextlib.suppress(ValidationError):
             line = Line.model_validate(text)
             found.setdefault(line.seed, {})[line.epoch] = line  # the last one of an epoch holds

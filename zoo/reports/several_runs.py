@@ -7,7 +7,14 @@ from typing import Any
 import pandas as pd
 
 from zoo.config.recipe import UNTRAINED_KEYS, word
-from zoo.config.scores import beside, differing_target, gain, lower_is_better, signed, spread
+from zoo.config.scores import (
+    compare_to_best,
+    differing_target,
+    gain,
+    lower_is_better,
+    signed,
+    spread,
+)
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Found
 from zoo.reports.figures import curves
@@ -89,7 +96,7 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> list[Part]
     means = {name: spread([each["test"] for each in run.results])["mean"]
              for name, run in known.items()}  # fmt: skip
     best, *others = sorted(known, key=lambda name: -gain(known[name].metric, means[name]))
-    apart = {name: beside(tests[name], tests[best])["difference"] for name in others}
+    apart = {name: compare_to_best(tests[name], tests[best])["difference"] for name in others}
     said = {best: ("", "", "best"), **{name: _apart(each) for name, each in apart.items() if each}}
     less = " Less is better." if lower_is_better(known[best].metric) else ""
     note = (

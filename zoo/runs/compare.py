@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from zoo.config.metadata import stem_of
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
-from zoo.config.scores import beside, differing_target, gain
+from zoo.config.scores import compare_to_best, differing_target, gain
 from zoo.config.shipped import recipe_names
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model
@@ -31,7 +31,7 @@ from zoo.runs.earlier_runs import (
     resume_apart,
     train_apart,
 )
-from zoo.runs.prepare import files_of_data
+from zoo.runs.prepare import hash_data_files
 from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
 from zoo.runs.run_folder import read_environment, read_json, read_recipe, read_summary
 from zoo.weights.create import list_models
@@ -182,7 +182,7 @@ def _check_same_files(entries: Sequence[Candidate]) -> None:
         if entry.summary is not None:
             name = entry.summary["folder"]
             recorded = read_environment(Path(name))
-        for path, sha256 in files_of_data(entry.plan, recorded and recorded.files).items():
+        for path, sha256 in hash_data_files(entry.plan, recorded and recorded.files).items():
             other, first = known.setdefault(path, (name, sha256))
             if sha256 != first:
                 raise ZooError(
@@ -363,7 +363,7 @@ def _side_by_side(rows: list[Row]) -> list[Row]:
             **row,
             "same_budget": row["budget"] == first["budget"],
             "same_ways": row["ways"] == first["ways"],
-            **beside(row, rows[0]),
+            **compare_to_best(row, rows[0]),
         }
         for row in rows
     ]
@@ -400,7 +400,7 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
     }
 
 
-def differences(rows: list[Row]) -> Iterator[str]:
+def difference_notes(rows: list[Row]) -> Iterator[str]:
     """Say what the differences are of, and what their intervals are over."""
     pairs = [row["difference"] for row in rows if row["difference"]]
     if not (pair := min(pairs, key=lambda pair: pair["low"] is None, default=None)):
@@ -435,7 +435,7 @@ def is_marked(row: Row) -> bool:
     return not (row["same_budget"] and row["same_ways"])
 
 
-def marks(rows: list[Row]) -> Iterator[str]:
+def mark_notes(rows: list[Row]) -> Iterator[str]:
     """Say which rows are marked, what differs, and what makes it the same."""
     for what, why in {
         "budget": "Another budget",
@@ -467,7 +467,7 @@ def _as_written(options: dict[str, Any]) -> list[str]:
     return [text[1:-1] if text.startswith("{") else text for text in texts]
 
 
-def others(rows: list[Row]) -> Iterator[str]:
+def other_notes(rows: list[Row]) -> Iterator[str]:
     """Say what else to know of the rows, with their names."""
     best = rows[0]["recipe"]
     without = "and so without a difference"

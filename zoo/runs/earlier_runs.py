@@ -18,7 +18,7 @@ from typing import Any
 
 from zoo.config.recipe import UNTRAINED_KEYS, recipe_text
 from zoo.errors import ZooError
-from zoo.runs.prepare import files_read
+from zoo.runs.prepare import hash_files
 from zoo.runs.resolve import Plan, load_recipe, resolve, with_split
 from zoo.runs.run_folder import (
     Environment,
@@ -75,7 +75,7 @@ def _same_training(plan: Plan, runs: Path) -> Iterator[Path]:
     folders = sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True)
     if not folders:  # data is not read for nothing
         return
-    trained, files = _trained(with_split(plan)), files_read(plan)
+    trained, files = _trained(with_split(plan)), hash_files(plan)
     for folder in folders:
         try:
             other = resolve(load_recipe(read_recipe(folder)[0]))

@@ -18,7 +18,7 @@ from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
-from zoo.data.from_objects import far_from_standard
+from zoo.data.features import far_from_standard
 from zoo.data.load import load_data, own_files
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
@@ -60,21 +60,23 @@ class Prepared(NamedTuple):
     augment: Callable[[Tensor], Tensor]
     about: About
 
-    def fitted_to(self, split: Split) -> "Prepared":
-        """Return it with what is learnt of columns of a table learnt on this split."""
+    def fit_columns(self, split: Split) -> "Prepared":
+        """Return it with the columns of a table encoded by the training nodes of a split."""
         data = self.data.trained_on(split.train)
         if data is self.data or data.learnt is None:
             return self
         return self._replace(data=data, about=self.about.model_copy(update=_of_features(data)))
 
-    def on(self, split: Split) -> TrainingData:
-        """Return what a model learns from on one of the splits."""
+    def training_data(self, split: Split) -> TrainingData:
+        """Return what `fit` takes for one of the splits."""
         return TrainingData(self.data, split, self.task, self.augment)
 
     def hooks(self, model: Model) -> Hooks:
-        """Return how a new model is trained; one that starts from weights, layer by layer."""
-        how = self.plan.recipe.start_from
-        return Hooks() if how is None else Hooks(arrange=layered(model, how.lr_decay), trained=True)
+        """Return the hooks of `fit` for a new model; one with trained weights learns by layers."""
+        start = self.plan.recipe.start_from
+        if start is None:
+            return Hooks()
+        return Hooks(arrange=layered(model, start.lr_decay), trained=True)
 
 
 def prepare(plan: Plan) -> Prepared:
@@ -258,7 +260,7 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
         recipe=plan.plain(),
         files={
             **{path_name(path): sha256 for path, sha256 in plan.code.items()},
-            **files_read(plan),
+            **hash_files(plan),
         }
         or None,
         versions={name: installed_version(name) for name in PACKAGES},
@@ -285,7 +287,7 @@ def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
     return {key: None if value is None else list(value) for key, value in names.items()}
 
 
-def files_read(plan: Plan) -> dict[str, str]:
+def hash_files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     paths = [user_path(plan.graph["path"])] if "path" in plan.graph else []
     paths += split_files(plan.split)
@@ -301,10 +303,10 @@ def files_read(plan: Plan) -> dict[str, str]:
     return digests
 
 
-def files_of_data(plan: Plan, recorded: dict[str, str] | None = None) -> dict[str, str]:
+def hash_data_files(plan: Plan, recorded: dict[str, str] | None = None) -> dict[str, str]:
     """Return the SHA-256 of a plan's own data alone, as a run has recorded them or as now."""
     if recorded is None:
-        return files_read(dataclasses.replace(plan, split=None, start_from=None))
+        return hash_files(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
     names = {path_name(path) for path in [*others, *split_files(plan.split)]}
     return {name: recorded[name] for name in recorded.keys() - names}
@@ -320,7 +322,7 @@ def check_same_files(recorded: dict[str, str] | None, plan: Plan) -> dict[str, s
     Raises:
         ZooError: one is not as it was in the beginning.
     """
-    now = files_read(dataclasses.replace(plan, start_from=None))  # of weights `write_start` tells
+    now = hash_files(dataclasses.replace(plan, start_from=None))  # of weights `write_start` tells
     if other := sorted(
         name for name, sha256 in now.items() if (recorded or now).get(name) != sha256
     ):

@@ -37,7 +37,7 @@ PACKAGES = ("torch", "dgl")
 _EPOCHS = 5  # trained to tell how long a recipe takes
 
 
-def reproductions(
+def reproduce_all(
     *,
     hours: float,
     only: str = "*",
@@ -132,7 +132,7 @@ def _reproduce(
         "sentence": sentence,
         "differs": plan.recipe.differs,
         "folder": summary["folder"],
-        "verified": measured(plan.recipe, summary),
+        "verified": measurement(plan.recipe, summary),
     }
 
 
@@ -166,7 +166,7 @@ def _hours(plan: Plan, device: str) -> float:
     return pace * epochs * len(plan.recipe.seeds) / 3600
 
 
-def measured(recipe: Recipe, summary: dict[str, Any]) -> Verified:
+def measurement(recipe: Recipe, summary: dict[str, Any]) -> Verified:
     """Return what a recipe's file says of a finished run of it."""
     folder = Path(summary["folder"])
     environment = read_environment(folder)

@@ -4,6 +4,7 @@ A recipe is resolved once and its graph read once. A run leaves a folder behind 
 run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
 """
 
+import contextlib
 import logging
 import math
 import shlex
@@ -19,6 +20,7 @@ import torch
 from zoo.config.recipe import Recipe, divide, recipe_text, word
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
+from zoo.data.load import resolved_dataset
 from zoo.data.splits import PARTS, Split, constant_answer
 from zoo.errors import ZooError
 from zoo.inference.training_data import nodes_of, warn_of_seen
@@ -28,7 +30,7 @@ from zoo.runs.resolve import Plan, check_processes, load_recipe, resolve
 from zoo.runs.run_folder import (
     RunFolder,
     Tell,
-    differences,
+    environment_changes,
     is_summarised,
     need_run,
     new_folder,
@@ -131,14 +133,15 @@ def resume_run(
             fewer processes, or its recipe or its data have changed.
     """
     process_group.start()
-    run_folder, plan = unfinished(Path(folder), process_group.count(), checkpoint, tell)
+    run_folder, plan = load_unfinished(Path(folder), process_group.count(), checkpoint, tell)
     recorded = read_environment(run_folder.path)
     if recorded is not None:
         check_same_files(recorded.files, plan)
     with using_threads(threads_of(recorded, str(choose_device(device)))):
         if process_group.rank() == 0:
             process_group.wait()  # the others have read what is there
-            for sentence in differences(recorded, last_digits(choose_device(device)), plan.code):
+            now = last_digits(choose_device(device))
+            for sentence in environment_changes(recorded, now, plan.code):
                 tell(sentence)
             return _run(plan, device, lambda: run_folder, watch, begin, track)
         with tempfile.TemporaryDirectory() as scratch:
@@ -147,7 +150,7 @@ def resume_run(
             return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
 
 
-def unfinished(
+def load_unfinished(
     folder: Path, processes: int, checkpoint: float = EVERY, tell: Tell = warnings.warn
 ) -> tuple[RunFolder, Plan]:
     """Return the folder and the plan of a run that has not come to its end.
@@ -181,7 +184,7 @@ def unfinished(
     return run_folder, resolve(recipe, trust=True)
 
 
-def other_settings(folder: Path, changes: Sequence[str]) -> str:
+def explain_resume(folder: Path, changes: Sequence[str]) -> str:
     """Say what to write to train on from a run with other settings, with which it cannot go on.
 
     Raises:
@@ -199,7 +202,10 @@ def other_settings(folder: Path, changes: Sequence[str]) -> str:
 def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
     """Return the sentence that names the fine-tuning of a run on its own data."""
     dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
-    data = line_text(dataset) if isinstance(dataset, dict) else dataset
+    with contextlib.suppress(ZooError):  # it needs an option, or its code has not been run
+        defaults = resolved_dataset(dataset["name"])
+        dataset = {k: v for k, v in dataset.items() if k == "name" or v != defaults.get(k)}
+    data = line_text(dataset) if len(dataset) > 1 else dataset["name"]
     words = ["zoo", "finetune", str(folder), "--data", data]
     if word(recipe.graph) == "file":  # which weights do not know
         changes = [f"graph={line_text(recipe.graph)}", *changes]
@@ -336,7 +342,7 @@ def _train(
     watch: Watch,
 ) -> tuple[dict[str, Any], Model]:
     """Train one seed; return its result and the best model."""
-    prepared = prepared.fitted_to(split)
+    prepared = prepared.fit_columns(split)
     seed_everything(seed)
     model, _ = build(prepared)
 
@@ -349,7 +355,7 @@ def _train(
         watch=after_epoch,
         checkpoint=folder.checkpoint(seed),
     )
-    result = fit(model, prepared.on(split), hooks, device, **prepared.plan.train)
+    result = fit(model, prepared.training_data(split), hooks, device, **prepared.plan.train)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     scores = {part: getattr(result, part) for part in PARTS}
     model.about = prepared.about.model_copy(update={"seed": seed, "scores": scores})

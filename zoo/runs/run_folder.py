@@ -6,7 +6,8 @@
 last: the scores of all seeds together, and the cost. Files are written whole, but for the lines of
 metrics, of which the last may be torn and is dropped as a run goes on.
 
-Runs of before have a checksum in each file and line, which is read over, and a `signature.json`.
+Runs of older versions have a checksum in each file and line, which is not read, and a
+`signature.json`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zoo.config.recipe import Recipe
 from zoo.config.scores import figure, gain, is_reached, lower_is_better, signed, spread
 from zoo.data import Dataset
-from zoo.errors import ZooError
+from zoo.errors import ZooError, cause
 from zoo.registry import Model
 from zoo.system.environment import of_one_kind
 from zoo.system.files import held, write_whole, writing
@@ -47,7 +48,7 @@ Tell = Callable[[str], None]
 
 
 def silent(text: str) -> None:
-    """Tell nothing: the first of several processes speaks for all."""
+    """Say nothing: the first of several processes speaks for all."""
 
 
 def new_folder(runs: Path, name: str) -> Path:
@@ -128,7 +129,7 @@ class RunFolder:
         content = self._metrics.read_bytes()
         lines = [
             text
-            for text, line in metrics_in(content)
+            for text, line in parse_metrics(content)
             if line.get("seed") != seed or line.get("epoch", 0) < first
         ]
         if (rest := b"".join(lines)) != content:
@@ -218,14 +219,14 @@ class RunFolder:
     def discard_unless_begun(self) -> bool:
         """Delete the folder of a new run without weights, checkpoint or score; return whether."""
         begun = any(True for name in ("checkpoint-*", "seed-*") for _ in self.path.glob(name))
-        lines = metrics_in(self._metrics.read_bytes() if self._metrics.exists() else b"")
+        lines = parse_metrics(self._metrics.read_bytes() if self._metrics.exists() else b"")
         if not self._new or begun or any(line.get("val") is not None for _, line in lines):
             return False
         shutil.rmtree(self.path, ignore_errors=True)
         return True
 
 
-def metrics_in(content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+def parse_metrics(content: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """Yield the lines of `metrics.jsonl` and what they say, without those that a kill has torn."""
     for text in content.splitlines(keepends=True):
         with contextlib.suppress(ValueError):
@@ -244,7 +245,7 @@ class Environment(BaseModel):
     processes: int
     threads: int
     device: str
-    gpu: str | None = None  # runs of before have not all of these
+    gpu: str | None = None  # older versions have not written all of these
     cpu: str
     packages: dict[str, str | None]
     code: str | None = None
@@ -276,7 +277,7 @@ def need_run(folder: Path) -> None:
 
 
 _CHECKSUM = b"# SHA-256 of the lines below: "
-"""What the first line of a recipe begins with in runs of before."""
+"""What the first line of a recipe begins with in runs of older versions."""
 
 
 def read_recipe(folder: Path, sha256: str | None = None) -> tuple[Path, str]:
@@ -306,17 +307,24 @@ def read_recipe(folder: Path, sha256: str | None = None) -> tuple[Path, str]:
 
 
 def read_environment(folder: Path) -> Environment | None:
-    """Return what is known of where a run was begun; None where nothing is."""
+    """Return what is known of where a run was begun; None where nothing is.
+
+    Raises:
+        ZooError: what is there is not what this version of the zoo writes.
+    """
     path, signature = folder / "environment.json", folder / "signature.json"
     if not path.exists():
         return None
     data = read_json(path)
-    if "imports" not in data and signature.exists():  # of a run of before
+    if "imports" not in data and signature.exists():  # of an older version
         data["imports"] = read_json(signature)["imports"]
-    return Environment.model_validate(data)
+    try:
+        return Environment.model_validate(data)
+    except ValidationError as error:
+        raise ZooError(f"{path} is of another version of the zoo ({cause(error)}).") from None
 
 
-def differences(
+def environment_changes(
     recorded: Environment | None, now: dict[str, Any], code: Mapping[str, str] | None = None
 ) -> list[str]:
     """Return what may keep a run that goes on from the numbers of an unbroken one, in sentences.

@@ -407,9 +407,9 @@ class Tuning:
         for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
             with torch.random.fork_rng(devices=[]):  # the sampler's generator stays as it is
                 seed_everything(seed)
-                fitted = prepared.fitted_to(split)
+                fitted = prepared.fit_columns(split)
                 model, _ = build(fitted)
-                yield model, fitted.on(split)
+                yield model, fitted.training_data(split)
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""

@@ -30,8 +30,8 @@ def causal_product(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         v: values (..., N, H, E).
     """
     sets = v.shape[:-3]
-    first = (each.flatten(0, -4) if sets else each.unsqueeze(0) for each in (q, k, v))
-    batched = (each.transpose(1, 2).flatten(0, 1) for each in first)  # (S H, N, ...)
+    batched = (x.flatten(0, -4) if sets else x.unsqueeze(0) for x in (q, k, v))
+    batched = (x.transpose(1, 2).flatten(0, 1) for x in batched)  # (S H, N, ...)
     out = _CausalProduct.apply(*batched)
     return out.unflatten(0, (-1, v.shape[-2])).transpose(1, 2).reshape(*v.shape)
 

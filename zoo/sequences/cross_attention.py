@@ -26,12 +26,12 @@ class KernelCross(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, present: Tensor) -> Tensor:
         """Return (R, T, H, E)."""
         queries, keys = self.kernel(q, k)
-        found = Memory.of(keys, v.to(keys.dtype), present).read(queries, self.kernel.floor)
-        return found.to(v.dtype)
+        out = Memory.of(keys, v.to(keys.dtype), present).read(queries, self.kernel.floor)
+        return out.to(v.dtype)
 
     def within(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Return (..., N, H, E): an attention of whole sets, all of q, k and v (..., N, H, D)."""
-        sets = [each.reshape(-1, *each.shape[-3:]) for each in (q, k, v)]
+        sets = [x.reshape(-1, *x.shape[-3:]) for x in (q, k, v)]
         return self(*sets, sets[0].new_ones(sets[0].shape[:2], dtype=torch.bool)).view(v.shape)
 
     def remember(self, k: Tensor, v: Tensor, present: Tensor) -> Memory:
@@ -53,7 +53,7 @@ class KeysAndValues(NamedTuple):
 
     def select(self, rows: Tensor) -> Self:
         """Return those of some of the R, any of them more than once."""
-        return type(self)(*(each.index_select(0, rows) for each in self))
+        return type(self)(*(tensor.index_select(0, rows) for tensor in self))
 
 
 class SoftmaxCross(nn.Module):
@@ -92,14 +92,14 @@ class RandomBatchCross(nn.Module):
         many = -(-max(q.shape[1], k.shape[1]) // self.size)
         if not self.training or many == 1:
             return self.inner(q, k, v, present)
-        asked = torch.randperm(q.shape[1], device="cpu").to(q.device)
-        known, there = _dealt(present, many)
+        order = torch.randperm(q.shape[1], device="cpu").to(q.device)
+        key_order, there = _deal_keys(present, many)
         outs = []
-        for batch, own in enumerate(asked.tensor_split(many)):
+        for batch, rows in enumerate(order.tensor_split(many)):
             slots = slice(batch, None, many)
-            keys, values = (each.take_along_dim(known[:, slots, None, None], 1) for each in (k, v))
-            outs.append(self.inner(q[:, own], keys, values, there[:, slots]))
-        return torch.cat(outs, 1).index_select(1, asked.argsort())
+            keys, values = (x.take_along_dim(key_order[:, slots, None, None], 1) for x in (k, v))
+            outs.append(self.inner(q[:, rows], keys, values, there[:, slots]))
+        return torch.cat(outs, 1).index_select(1, order.argsort())
 
     def remember(self, k: Tensor, v: Tensor, present: Tensor) -> Memory | KeysAndValues:
         """Return what is read of keys and values."""
@@ -110,7 +110,7 @@ class RandomBatchCross(nn.Module):
         return self.inner.read(q, memory)
 
 
-def _dealt(present: Tensor, many: int) -> tuple[Tensor, Tensor]:
+def _deal_keys(present: Tensor, many: int) -> tuple[Tensor, Tensor]:
     """Return keys dealt at random, slot j to batch j modulo `many`, and which slots hold one.
 
     The slots of each sequence (R, L) begin with the keys that are `present`, (R, S); of fewer keys

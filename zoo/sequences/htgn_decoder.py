@@ -31,11 +31,11 @@ from zoo.sequences.tiles import Tiles
 
 
 class Places(NamedTuple):
-    """What layers are told of the places of tokens; None where they are told nothing.
+    """The positional encoding of tokens, as layers use it; None for none.
 
     Attributes:
         turn: the rotation of queries and keys, (N, rank // 2) complex.
-        added: what is added to that of which they are made, (N, dim).
+        added: to the states that they are projected from, (N, dim).
     """
 
     turn: Tensor | None
@@ -43,7 +43,7 @@ class Places(NamedTuple):
 
 
 class Attending(nn.Module):
-    """What stands before and behind an attention: Q, K = R (W (z + P) + b), V = W z + b."""
+    """The projections of an attention: Q, K = R (W (z + P) + b), V = W z + b, and its output."""
 
     def __init__(self, dim: int, heads: int, rank: int):
         super().__init__()
@@ -65,7 +65,7 @@ class Attending(nn.Module):
         return self.value(z).unflatten(-1, (self.heads, -1))
 
     def join(self, gathered: Tensor) -> Tensor:
-        """Return (N, D) for what each head has gathered, (N, H, ...)."""
+        """Return (N, D) for the outputs of the heads, (N, H, ...)."""
         return self.merge(gathered.flatten(-2))
 
     def _placed(self, linear: Linear, z: Tensor, at: Places) -> Tensor:
@@ -108,7 +108,7 @@ class CrossEdges(nn.Module):
         return gathered, [(edges, weights)]
 
     def begin(self, memory: Tensor, k: Tensor, tiles: Tiles) -> KeysAndValues:
-        """Return what one token at a time has to know of the encoder's states."""
+        """Return what `step` reads of the encoder's states."""
         values = split_heads(self.linear(memory), self.heads)
         (keys,), (values,), (present,) = (
             tiles.pack(k),
@@ -117,16 +117,16 @@ class CrossEdges(nn.Module):
         )
         return KeysAndValues(keys, values, present)
 
-    def step(self, z: Tensor, q: Tensor, known: KeysAndValues, place: int) -> Tensor:
-        """Return (R, D) for one token of each target, z (R, D)."""
-        products = (wide(q).unsqueeze(1) * wide(known.keys)).sum(-1)  # not in autocast's bfloat16
+    def step(self, z: Tensor, q: Tensor, memory: KeysAndValues, place: int) -> Tensor:
+        """Return (R, D) for the next token of each target, z (R, D)."""
+        products = (wide(q).unsqueeze(1) * wide(memory.keys)).sum(-1)  # not in autocast's bfloat16
         scores = products * q.shape[-1] ** -0.5
         if self.learned:
-            source = (known.values * self.source).sum(-1)
+            source = (memory.values * self.source).sum(-1)
             scores = functional.leaky_relu(source + self.target(z).unsqueeze(1), 0.2)
-        there = self._there(known.present, products.mean(-1), place).unsqueeze(-1)
+        there = self._there(memory.present, products.mean(-1), place).unsqueeze(-1)
         weights = scores.masked_fill(~there, torch.finfo(scores.dtype).min).softmax(1)
-        gathered = torch.einsum("rsh,rshd->rhd", weights.to(known.values), known.values)
+        gathered = torch.einsum("rsh,rshd->rhd", weights.to(memory.values), memory.values)
         return merge_heads(gathered, z.shape[-1])
 
     def _there(self, present: Tensor, products: Tensor, place: int) -> Tensor:
@@ -143,12 +143,12 @@ class CrossEdges(nn.Module):
 
 
 class Recent(NamedTuple):
-    """What the causal convolution gathers from: of the last tokens, (R, up to window, H, D)."""
+    """Values that the causal convolution gathers, of the last tokens, (R, up to window, H, D)."""
 
     values: Tensor
 
     def select(self, rows: Tensor) -> Self:
-        """Return those of some of the hypotheses, any of them more than once."""
+        """Return the values of some hypotheses, any of them more than once."""
         return type(self)(self.values.index_select(0, rows))
 
     def gather(self, of: GraphAttention, value: Tensor, window: int) -> tuple[Tensor, Self]:
@@ -161,7 +161,7 @@ class Recent(NamedTuple):
 
 
 class LayerState(NamedTuple):
-    """What a layer knows of its own target so far, of its source, and of the source's edges."""
+    """The state of a layer: of its own target so far, of the source, and of the edges to it."""
 
     own: Memory
     recent: Recent | None
@@ -169,12 +169,12 @@ class LayerState(NamedTuple):
     edges: KeysAndValues | None
 
     def select(self, rows: Tensor) -> Self:
-        """Return what is known of some of the hypotheses, any of them more than once."""
-        return type(self)(*(each and each.select(rows) for each in self))
+        """Return the state of some hypotheses, any of them more than once."""
+        return type(self)(*(part and part.select(rows) for part in self))
 
 
 class State(NamedTuple):
-    """What is known of R targets that are being written, of as many tokens each.
+    """The state of R targets that are being decoded, of as many tokens each.
 
     Attributes:
         layers: of each layer.
@@ -187,8 +187,8 @@ class State(NamedTuple):
     sources: Tensor
 
     def select(self, rows: Tensor) -> Self:
-        """Return what is known of some of them, (R',) int64, any more than once."""
-        layers = tuple(each.select(rows) for each in self.layers)
+        """Return the state of some of them, (R',) int64, any more than once."""
+        layers = tuple(layer.select(rows) for layer in self.layers)
         return type(self)(layers, self.place, self.sources.index_select(0, rows))
 
 
@@ -211,7 +211,7 @@ class DecoderLayer(nn.Module):
         self.feed_forward, self.dropout = FeedForward(dim, expansion, dropout), Dropout(dropout)
         names = ["attention", "cross", "feed_forward", *([] if none else ["convolution"])]
         names += ["recent"] if window else []
-        self.add = nn.ModuleDict({each: Residual(nn.LayerNorm(dim), rate) for each in names})
+        self.add = nn.ModuleDict({name: Residual(nn.LayerNorm(dim), rate) for name in names})
 
     def forward(self, z, memory, at: Places, from_: Places, tiles, graph: Pairs):
         """Return (T, D) for targets z (T, D), and the graph and weights of the convolution.
@@ -226,25 +226,25 @@ class DecoderLayer(nn.Module):
         """
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         own = zip(*map(tiles[0].pack, (q, k, self.attending.values(z))), strict=True)
-        gathered = tiles[0].unpack([causal_attention(self.kernel, *each) for each in own])
-        z, found = self.add["attention"](z, self.attending.join(gathered)), []
+        gathered = tiles[0].unpack([causal_attention(self.kernel, *tile) for tile in own])
+        z, weights = self.add["attention"](z, self.attending.join(gathered)), []
         if self.recent is not None:
             own = sequence_graph(graph.targets, window=self.window, causal=True)
-            near, weights = self.recent(own, z, q, k)
-            z, found = self.add["recent"](z, self.dropout(near.relu())), [(own, weights)]
+            near, alpha = self.recent(own, z, q, k)
+            z, weights = self.add["recent"](z, self.dropout(near.relu())), [(own, alpha)]
         q, k = self.crossing.queries(z, at), self.crossing.keys(memory, from_)
         far = zip(tiles[1].pack(q), tiles[2].pack(k), tiles[2].pack(self.crossing.values(memory)),
                   tiles[2].present_at(z.device), strict=True)  # fmt: skip
-        gathered = tiles[1].unpack([self.cross(*each) for each in far])
+        gathered = tiles[1].unpack([self.cross(*tile) for tile in far])
         z = self.add["cross"](z, self.crossing.join(gathered))
         if self.convolution is not None:
             near, more = self.convolution(graph, z, memory, q, k)
-            found += more
+            weights += more
             z = self.add["convolution"](z, self.dropout(near.relu()))
-        return self.add["feed_forward"](z, self.feed_forward(z)), found
+        return self.add["feed_forward"](z, self.feed_forward(z)), weights
 
     def begin(self, memory: Tensor, from_: Places, tiles: Tiles) -> LayerState:
-        """Return what is known before the first token, of sources in one tile."""
+        """Return the state before the first token, of sources in one tile."""
         k, v = self.crossing.keys(memory, from_), self.crossing.values(memory)
         (keys,), (values,), (present,) = tiles.pack(k), tiles.pack(v), tiles.present_at(k.device)
         nothing = torch.zeros_like(present)
@@ -254,7 +254,7 @@ class DecoderLayer(nn.Module):
         return LayerState(own, recent, self.cross.remember(keys, values, present), edges)
 
     def step(self, z, at: Places, known: LayerState, state: State) -> tuple[Tensor, LayerState]:
-        """Return (R, D) for the next token of R targets, z (R, D), and what is known then."""
+        """Return (R, D) for the next token of R targets, z (R, D), and the state after it."""
         q, k = self.attending.queries(z, at), self.attending.keys(z, at)
         own = known.own.add(self.kernel.keys(k), wide(self.attending.values(z)))
         gathered = own.read(self.kernel.queries(q).unsqueeze(1), self.kernel.floor).squeeze(1)

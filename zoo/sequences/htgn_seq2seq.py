@@ -146,26 +146,26 @@ class HTGNSeq2Seq(Model):
         self.graph_node, self.eigenvectors = graph_node, eigenvectors
         self.encoder, self.decoder = nn.ModuleList(), nn.ModuleList()
         for layer in range(layers):
-            rate, drawn = drop_path * (layer + 1) / layers, seed_of((seed, layer))
+            rate, layer_seed = drop_path * (layer + 1) / layers, seed_of((seed, layer))
             shape = {"dim": dim, "heads": heads, "rank": rank, "edges": edges}
             rest = {"expansion": expansion, "dropout": dropout, "rate": rate}
             across = {"which": cross_edges, "size": cross_size, "window": decoder_window}
-            within, own, far = (
-                Kernel(kernel, random_features, seed=seed_of((drawn, each))) for each in range(3)
+            encoder_kernel, decoder_kernel, cross_kernel = (
+                Kernel(kernel, random_features, seed=seed_of((layer_seed, n))) for n in range(3)
             )
-            native = KernelCross(within)
+            native = KernelCross(encoder_kernel)
             attend = build_attend(attention, native.within, layer)
             self.encoder.append(EncoderLayer(native, attend, **shape, **rest))
-            crossing = build_cross(cross, far)
-            self.decoder.append(DecoderLayer(own, crossing, **across, **shape, **rest))
+            crossing = build_cross(cross, cross_kernel)
+            self.decoder.append(DecoderLayer(decoder_kernel, crossing, **across, **shape, **rest))
         self.head = TiedHead(out_dim)
 
     def rows(self, graph: Pairs, x: Tensor) -> int:
-        """Return how many rows of logits it owes: one for each target token."""
+        """Return the number of rows of logits: one for each target token."""
         return sum(graph.targets)
 
     def forward(self, graph: Pairs, x: Tensor) -> Output:
-        """Return the logits (T, V) of what follows each target token.
+        """Return the logits (T, V) of the token after each target token.
 
         Args:
             graph: the lengths of pairs of sequences.
@@ -175,7 +175,7 @@ class HTGNSeq2Seq(Model):
         logits = self.head(z, self.stem.weight)
         if not self.smoothness or not weights:
             return Output(logits)
-        terms = [smoothness(*each) for each in weights]
+        terms = [smoothness(graph, alpha) for graph, alpha in weights]
         return Output(logits, self.smoothness * torch.stack(terms).mean())
 
     def features(self, graph: Pairs, x: Tensor) -> Tensor:
@@ -183,7 +183,7 @@ class HTGNSeq2Seq(Model):
         return self._states(graph, x)[0]
 
     def begin(self, sources: tuple[int, ...], tokens: Tensor) -> State:
-        """Return what is known before the first token of the targets, of which each has one.
+        """Return the state of R targets before their first token, one for each source.
 
         Args:
             sources: the lengths of R sources.
@@ -191,48 +191,48 @@ class HTGNSeq2Seq(Model):
         """
         memory, at, _ = self._encode(sources, tokens)
         tiles = Tiles(sources, [torch.arange(len(sources))])
-        layers = tuple(each.begin(memory, at, tiles) for each in self.decoder)
+        layers = tuple(layer.begin(memory, at, tiles) for layer in self.decoder)
         return State(layers, 0, torch.tensor(sources, device=tokens.device))
 
     def step(self, state: State, tokens: Tensor) -> tuple[Tensor, State]:
-        """Return log-probabilities (R, V) of what follows the R tokens, and the next state."""
+        """Return log-probabilities (R, V) of the token after each of R, and the next state."""
         place = torch.full_like(state.sources, state.place)
         z, at = self._embed(tokens, place, state.sources)
         layers = []
-        for layer, known in zip(self.decoder, state.layers, strict=True):
-            z, known = layer.step(z, at, known, state)
-            layers.append(known)
+        for layer, layer_state in zip(self.decoder, state.layers, strict=True):
+            z, layer_state = layer.step(z, at, layer_state, state)
+            layers.append(layer_state)
         logits = self.head(z, self.stem.weight)
         return logits.float().log_softmax(-1), State(tuple(layers), state.place + 1, state.sources)
 
     def _states(self, graph: Pairs, x: Tensor) -> tuple[Tensor, list]:
         """Return what the head reads, and the graph and weights of each convolution."""
-        read, written = graph.divide(x)
-        memory, from_, found = self._encode(graph.sources, read)
+        sources, targets = graph.divide(x)
+        memory, from_, weights = self._encode(graph.sources, sources)
         lengths = torch.tensor(graph.sources, device=x.device)
         owners = token_owners(graph.targets).to(x.device)
-        z, at = self._embed(written, token_positions(graph.targets).to(x.device), lengths[owners])
+        z, at = self._embed(targets, token_positions(graph.targets).to(x.device), lengths[owners])
         groups = alike(graph.sources, graph.targets)
         tiles = Tiles(graph.targets), Tiles(graph.targets, groups), Tiles(graph.sources, groups)
         for layer in self.decoder:
-            z, weights = layer(z, memory, at, from_, tiles, graph)
-            found += weights
-        return z, found
+            z, more = layer(z, memory, at, from_, tiles, graph)
+            weights += more
+        return z, weights
 
     def _encode(self, sources: tuple[int, ...], tokens: Tensor) -> tuple[Tensor, Places, list]:
-        """Return the encoder's states (S, dim), where its tokens stand, and the weights."""
+        """Return the encoder's states (S, dim), its tokens' places, and the graph and weights."""
         lengths = torch.tensor(sources, device=tokens.device)
         owners = token_owners(sources).to(tokens.device)
         z, at = self._embed(tokens, token_positions(sources).to(tokens.device), lengths[owners])
-        graph, found = sequence_graph(sources, window=self.window, skip=self.every), []
+        graph, weights = sequence_graph(sources, window=self.window, skip=self.every), []
         tiles = Tiles(sources)
         for layer in self.encoder:
-            z, weights = layer(graph, tiles, z, at)
-            found += [(graph, each) for each in weights]
-        return z, at, found
+            z, more = layer(graph, tiles, z, at)
+            weights += [(graph, alpha) for alpha in more]
+        return z, at, weights
 
     def _embed(self, tokens: Tensor, place: Tensor, lengths: Tensor) -> tuple[Tensor, Places]:
-        """Return the first states of tokens (N,), and what the layers are told of their places.
+        """Return the embeddings of tokens (N,), and the encoding of their places for the layers.
 
         Args:
             tokens: (N,) int64.
@@ -270,15 +270,15 @@ class EncoderLayer(nn.Module):
         v = self.attending.values(z)
         if self.in_tiles:
             sets = zip(*map(tiles.pack, (q, k, v)), tiles.present_at(z.device), strict=True)
-            gathered = tiles.unpack([self.native(*each) for each in sets])
+            gathered = tiles.unpack([self.native(*tile) for tile in sets])
         else:
             gathered = self.attend(graph, q, k, v)
-        z, found = self.add["attention"](z, self.attending.join(gathered)), []
+        z, weights = self.add["attention"](z, self.attending.join(gathered)), []
         if self.convolution is not None:
-            near, weights = self.convolution(graph, z, q, k)
+            near, alpha = self.convolution(graph, z, q, k)
             z = self.add["convolution"](z, self.dropout(near.relu()))
-            found.append(weights)
-        return self.add["feed_forward"](z, self.feed_forward(z)), found
+            weights.append(alpha)
+        return self.add["feed_forward"](z, self.feed_forward(z)), weights
 
 
 def _no_edges(dim: int, heads: int) -> None:

@@ -92,7 +92,7 @@ _LEAST = 1e-24
 
 
 class Memory(NamedTuple):
-    """What kernel attention remembers of keys and values, of any number of them.
+    """Sums over keys and values, of any number of them, that kernel attention reads.
 
     Attributes:
         products: sum_j f(k_j) [v_j, 1], (R, H, M, E + 1).
@@ -104,7 +104,7 @@ class Memory(NamedTuple):
 
     @classmethod
     def of(cls, features: Tensor, values: Tensor, present: Tensor) -> Self:
-        """Return what is remembered of tiles of keys.
+        """Return the sums over tiles of keys and values.
 
         Args:
             features: of the keys (R, N, H, M).
@@ -117,7 +117,7 @@ class Memory(NamedTuple):
             return cls(torch.einsum("rnhm,rnhe->rhme", features, values), values.sum(1))
 
     def add(self, features: Tensor, values: Tensor) -> Self:
-        """Return what is remembered with one more key and value each, (R, H, M) and (R, H, E)."""
+        """Return the sums with one more key and value each, (R, H, M) and (R, H, E)."""
         values = _with_ones(values)
         return type(self)(
             self.products + features.unsqueeze(-1) * values.unsqueeze(-2), self.values + values
@@ -130,8 +130,8 @@ class Memory(NamedTuple):
         return _mean(sums, self.values.unsqueeze(1), floor)
 
     def select(self, rows: Tensor) -> Self:
-        """Return what is remembered for some of the R, any of them more than once."""
-        return type(self)(*(each.index_select(0, rows) for each in self))
+        """Return the sums of some of the R, any of them more than once."""
+        return type(self)(*(tensor.index_select(0, rows) for tensor in self))
 
 
 def causal_attention(kernel: Kernel, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def _mean(sums: Tensor, values: Tensor, floor: float) -> Tensor:
     """Return sums of weighted values over those of weights, both (..., E + 1)."""
     if not floor:
         return sums[..., :-1] / sums[..., -1:].clamp(min=_LEAST)
-    many = values[..., -1:]
-    lacking = (floor - sums[..., -1:] / many).clamp(min=0)
+    count = values[..., -1:]
+    lacking = (floor - sums[..., -1:] / count).clamp(min=0)
     sums = sums + lacking * values
     return sums[..., :-1] / sums[..., -1:]

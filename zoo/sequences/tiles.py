@@ -31,15 +31,15 @@ class Tiles:
         self.groups = alike(lengths) if groups is None else groups
         self.rows, self.present = [], []
         for group in self.groups:
-            own = sizes[group].unsqueeze(1)  # (n, 1)
-            places = torch.arange(int(own.max()) if len(own) else 0)
-            self.present.append(places < own)
-            self.rows.append(starts[group].unsqueeze(1) + places.minimum(own - 1).clamp(min=0))
-        kept = [rows[there] for rows, there in zip(self.rows, self.present, strict=True)]
-        order = torch.cat(kept) if kept else torch.arange(0)
+            counts = sizes[group].unsqueeze(1)  # (n, 1)
+            places = torch.arange(int(counts.max()) if len(counts) else 0)
+            self.present.append(places < counts)
+            self.rows.append(starts[group].unsqueeze(1) + places.minimum(counts - 1).clamp(min=0))
+        filled = [rows[there] for rows, there in zip(self.rows, self.present, strict=True)]
+        order = torch.cat(filled) if filled else torch.arange(0)
         self._back = torch.empty_like(order)
         self._back[order] = torch.arange(len(order))
-        self._whole = len(kept) == 1 and bool(self.present[0].all()) and _ascends(order)
+        self._whole = len(filled) == 1 and bool(self.present[0].all()) and _ascends(order)
 
     def pack(self, x: Tensor) -> list[Tensor]:
         """Return the rows of x (N, ...) in tiles, (n, L, ...) each; empty places hold any row."""
@@ -56,11 +56,11 @@ class Tiles:
         """Return the rows (N, ...) of tiles (n, L, ...), without the empty places."""
         if self._whole:
             return tiles[0].flatten(0, 1)
-        kept = [
+        filled = [
             tile.flatten(0, 1).index_select(0, there.flatten().nonzero().squeeze(1).to(tile.device))
             for tile, there in zip(tiles, self.present, strict=True)
         ]
-        return torch.cat(kept).index_select(0, self._back.to(kept[0].device))
+        return torch.cat(filled).index_select(0, self._back.to(filled[0].device))
 
 
 def alike(*lengths: Sequence[int]) -> list[Tensor]:
@@ -69,10 +69,10 @@ def alike(*lengths: Sequence[int]) -> list[Tensor]:
     Args:
         lengths: of each sequence; several, to be alike in all of them, such as those of pairs.
     """
-    classes = [torch.tensor(each).clamp(min=1).double().log2().ceil() for each in lengths]
+    classes = [torch.tensor(sizes).clamp(min=1).double().log2().ceil() for sizes in lengths]
     _, group = torch.stack(classes, 1).unique(dim=0, return_inverse=True)
-    many = int(group.max()) + 1 if len(group) else 1  # of no sequences, a group that is empty
-    return [(group == each).nonzero().squeeze(1) for each in range(many)]
+    count = int(group.max()) + 1 if len(group) else 1  # of no sequences, a group that is empty
+    return [(group == number).nonzero().squeeze(1) for number in range(count)]
 
 
 def _ascends(order: Tensor) -> bool:

@@ -126,7 +126,7 @@ class TransformerSeq2Seq(Model):
         """
         memory, seen = self.encode(sources, tokens)
         read = [_keys_values(layer.multihead_attn, memory) for layer in self.decoder]
-        grown = [tuple(each[:, :, :0] for each in pair) for pair in read]
+        grown = [(keys[:, :, :0], values[:, :, :0]) for keys, values in read]
         return Growing(grown, read, seen, 0)
 
     def step(self, state: "Growing", tokens: Tensor) -> tuple[Tensor, "Growing"]:
@@ -147,9 +147,9 @@ class TransformerSeq2Seq(Model):
 
     def _grow(self, part: nn.MultiheadAttention, own, grown: list, y: Tensor) -> Tensor:
         """Attend to what there is and the token itself, (R, 1, D); its key and value are kept."""
-        kept = 0 if self.window is None else -self.window - 1
+        first = 0 if self.window is None else -self.window - 1
         both = zip(own, _keys_values(part, y), strict=True)
-        grown.append(tuple(torch.cat(each, 2)[:, :, kept:] for each in both))
+        grown.append(tuple(torch.cat(pair, 2)[:, :, first:] for pair in both))
         return _merged(part, _softmax(_queries(part, y), *grown[-1]))
 
 
@@ -172,7 +172,7 @@ class Growing:
     def select(self, rows: Tensor) -> "Growing":
         """Return the state of the hypotheses of these numbers, (R',) int64."""
         grown, read = (
-            [tuple(each[rows] for each in pair) for pair in pairs]
+            [(keys[rows], values[rows]) for keys, values in pairs]
             for pairs in (self.grown, self.read)
         )
         return Growing(grown, read, self.seen[rows], self.length)
@@ -189,18 +189,18 @@ def _quicker(layer: nn.Module) -> nn.Module:
 def _encode(layer: nn.TransformerEncoderLayer, x, there, window: int | None) -> Tensor:
     """Return (B, L, D) for x (B, L, D), of which rows are `there`, (B, L)."""
     near = partial(_self_attention, layer.self_attn, there, window, False)
-    x = _added(layer, layer.norm1, x, lambda each: layer.dropout1(near(each)))
-    return _added(layer, layer.norm2, x, lambda each: layer.dropout2(_mlp(layer, each)))
+    x = _added(layer, layer.norm1, x, lambda y: layer.dropout1(near(y)))
+    return _added(layer, layer.norm2, x, lambda y: layer.dropout2(_mlp(layer, y)))
 
 
 def _decode(layer: nn.TransformerDecoderLayer, y, there, memory, seen, window) -> Tensor:
     """Return (B, T, D) for y (B, T, D) and what is read, (B, S, D), of which rows are `seen`."""
     near = partial(_self_attention, layer.self_attn, there, window, True)
-    y = _added(layer, layer.norm1, y, lambda each: layer.dropout1(near(each)))
+    y = _added(layer, layer.norm1, y, lambda y: layer.dropout1(near(y)))
     read, rate = _keys_values(layer.multihead_attn, memory), _rate(layer.multihead_attn, window)
     far = partial(_cross, layer, read, seen, rate=rate)
-    y = _added(layer, layer.norm2, y, lambda each: layer.dropout2(far(each)))
-    return _added(layer, layer.norm3, y, lambda each: layer.dropout3(_mlp(layer, each)))
+    y = _added(layer, layer.norm2, y, lambda y: layer.dropout2(far(y)))
+    return _added(layer, layer.norm3, y, lambda y: layer.dropout3(_mlp(layer, y)))
 
 
 def _added(layer: nn.Module, norm: nn.Module, y: Tensor, part: Callable[[Tensor], Tensor]):
@@ -226,10 +226,10 @@ def _self_attention(part: nn.MultiheadAttention, there, window: int | None, caus
         mask, rate = there[:, None, None], _rate(part, window)
         if causal:
             mask = mask & mask.new_ones(x.shape[1], x.shape[1]).tril()
-        found = _softmax(q, k, v, mask, rate)
+        out = _softmax(q, k, v, mask, rate)
     else:
-        found = local_attention(q, k, v, there, window=window, causal=causal)
-    return _merged(part, found)
+        out = local_attention(q, k, v, there, window=window, causal=causal)
+    return _merged(part, out)
 
 
 def local_attention(q, k, v, there: Tensor, *, window: int, causal: bool) -> Tensor:
@@ -251,8 +251,8 @@ def local_attention(q, k, v, there: Tensor, *, window: int, causal: bool) -> Ten
     pad = (0, 0, window, after + (beside - 1) * window)
     q = functional.pad(q, (0, 0, 0, after)).unflatten(2, (blocks, window))  # (B, H, n, w, C)
     k, v = (
-        functional.pad(each, pad).unfold(2, (1 + beside) * window, window).transpose(-1, -2)
-        for each in (k, v)
+        functional.pad(x, pad).unfold(2, (1 + beside) * window, window).transpose(-1, -2)
+        for x in (k, v)
     )  # (B, H, n, 2 w or 3 w, C)
     near = functional.pad(there, pad[2:]).unfold(1, (1 + beside) * window, window)  # (B, n, 3 w)
     row = torch.arange(window, device=q.device)[:, None] + window
@@ -261,8 +261,8 @@ def local_attention(q, k, v, there: Tensor, *, window: int, causal: bool) -> Ten
     band = band & (column <= row) if causal else band
     mask = near[:, None, :, None] & band  # (B, 1, n, w, 3 w)
     mask = mask | ~mask.any(dim=-1, keepdim=True)  # of rows that are not there, whatever is finite
-    found = _softmax(q, k, v, mask.expand(-1, q.shape[1], -1, -1, -1))
-    return found.flatten(2, 3)[:, :, :length]
+    out = _softmax(q, k, v, mask.expand(-1, q.shape[1], -1, -1, -1))
+    return out.flatten(2, 3)[:, :, :length]
 
 
 def _rate(part: nn.MultiheadAttention, window: int | None) -> float:
@@ -284,9 +284,9 @@ def _keys_values(part: nn.MultiheadAttention, x: Tensor) -> tuple[Tensor, Tensor
     return k, v
 
 
-def _merged(part: nn.MultiheadAttention, found: Tensor) -> Tensor:
-    """Return (B, L, D) for what was gathered, (B, H, L, D / H)."""
-    return part.out_proj(found.transpose(1, 2).flatten(-2))
+def _merged(part: nn.MultiheadAttention, out: Tensor) -> Tensor:
+    """Return (B, L, D) for the outputs of the heads, (B, H, L, D / H)."""
+    return part.out_proj(out.transpose(1, 2).flatten(-2))
 
 
 def _there(lengths: Sequence[int], device: torch.device) -> Tensor:

@@ -216,7 +216,7 @@ def _set_by_user() -> bool:
 def _running() -> Allocator | None:
     """Return the allocator of this process, None for that of the C library."""
     process = ctypes.CDLL(None)
-    return next((each for each in ALLOCATORS if hasattr(process, each.function)), None)
+    return next((known for known in ALLOCATORS if hasattr(process, known.function)), None)
 
 
 def set_threshold(threshold: int) -> bool:

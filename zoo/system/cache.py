@@ -39,7 +39,7 @@ def data_file(name: str, what: str) -> Path:
         ZooError: none has it; says `what` to put there.
     """
     folders = data_folders()
-    for path in (folder / each for folder in folders for each in (name, f"{name}.gz")):
+    for path in (folder / file for folder in folders for file in (name, f"{name}.gz")):
         if path.is_file():
             return path
     raise ZooError(

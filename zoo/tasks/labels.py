@@ -61,7 +61,7 @@ _SHAPES = {1: "(N,)", 2: "(N, T)"}
 def doubtful(names: Iterable[str]) -> list[str]:
     """Return which names of classes may mean that the label is unknown, -1.0 among them."""
     plain = {name: name.strip().lower().replace(",", ".") for name in names}
-    return [name for name, each in plain.items() if each in DOUBTFUL or _number(each) == -1]
+    return [name for name, word in plain.items() if word in DOUBTFUL or _number(word) == -1]
 
 
 def alike(
@@ -199,9 +199,9 @@ def encode_text(
             f"the labels are numbers such as {shown}, and each would be a class of its own; write "
             "`task: node-regression`, or `task: node-classification` if they are classes."
         )
-    if told := alike(map(str, names), lambda name: _number(name.strip())):
+    if pair := alike(map(str, names), lambda name: _number(name.strip())):
         raise ZooError(
-            f"the labels {told[0]!r} and {told[1]!r} would be two classes, and differ in blanks or "
+            f"the labels {pair[0]!r} and {pair[1]!r} would be two classes, and differ in blanks or "
             "in how a number is written alone; write each class in one way."
         )
     if values is not None:
@@ -217,7 +217,7 @@ def _numbers(labels: np.ndarray) -> np.ndarray:
     try:
         return filled.astype(np.float64)
     except ValueError:
-        wrong = next(each for each in filled.ravel() if _all_numbers(np.array([each])) is None)
+        wrong = next(text for text in filled.ravel() if _all_numbers(np.array([text])) is None)
         raise ZooError(
             f"the label {str(wrong)!r} is no number; write numbers, nothing where it is unknown, "
             "or one column of classes with `task: node-classification`."
@@ -236,8 +236,8 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         raise ZooError(
             f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
-            f"and -1 where unknown; {_whole(labels)}`task: node-regression` if they are numbers to "
-            "predict."
+            "and -1 where unknown. Write labels.astype('int64'), of a tensor labels.long(), after "
+            "filling NaN with -1; or `task: node-regression` if they are numbers to predict."
         )
     most = max(len(labels), MOST_CLASSES)
     wrong = (labels < -1) | (labels >= most)
@@ -248,19 +248,6 @@ def _check_classes(labels: np.ndarray) -> np.ndarray:
             "and write -1 where the label is unknown."
         )
     return labels.astype(np.int64, copy=False)
-
-
-def _whole(labels: np.ndarray) -> str:
-    """Return what makes classes of numbers with fractions, or of truth values, if anything does."""
-    known = labels[~np.isnan(labels)] if labels.dtype.kind == "f" else labels.astype(int)
-    odd = known[(known != np.floor(known)) | np.isinf(known)]
-    if odd.size:
-        return f"some are no whole numbers, such as {odd[0]:g}: write "
-    if len(known) == len(labels):
-        return "write np.asarray(labels).astype('int64'), of a tensor labels.long(), or "
-    return (
-        "some are NaN: write np.nan_to_num(np.asarray(labels, float), nan=-1).astype('int64'), or "
-    )
 
 
 def _check_targets(labels: np.ndarray) -> np.ndarray:
@@ -290,26 +277,18 @@ def _check_numbers(labels: np.ndarray) -> np.ndarray:
 
 def first_true(wrong: np.ndarray) -> tuple[int, ...]:
     """Return the index of the first True, as plain numbers."""
-    return tuple(int(each) for each in np.unravel_index(wrong.argmax(), wrong.shape))
+    return tuple(map(int, np.unravel_index(wrong.argmax(), wrong.shape)))
 
 
 def check_plain(key: str, array: np.ndarray) -> None:
     """Refuse what is no plain numpy array of numbers, and say what its key is."""
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iufb":
         kind = getattr(array, "dtype", type(array).__name__)
-        fix = "write a plain numpy array of numbers."
-        if getattr(kind, "kind", "") == "c":
-            fix = (
-                "complex numbers are not read: write their parts, x.real and x.imag, side by side."
-            )
-        raise ZooError(f"`{key}` is of type {kind}; {fix}")
+        raise ZooError(f"`{key}` is of type {kind}; write a plain numpy array of real numbers.")
 
 
 def empty_parts(masks: Mapping[str, Any] | None) -> list[str]:
-    """Return the parts that are empty of the one split (1, N) that comes with data.
-
-    They hinder nobody who divides nothing by it; where there are several splits, none is told.
-    """
+    """Return the empty parts of the one split (1, N) that comes with data; none of several."""
     if not masks or any(mask.ndim != 2 or len(mask) != 1 for mask in masks.values()):
         return []
     return [part for part, mask in masks.items() if not mask.any()]
@@ -326,9 +305,9 @@ def classes_of(labels: np.ndarray, names: tuple[str, ...] | None) -> int:
 
 def is_word(text: np.ndarray, word: str) -> np.ndarray:
     """Return where a text is a word, or the same number: -1.0 is -1; blanks around do not count."""
-    wanted = _number(word.strip())
-    alike = [each for each in np.unique(text) if _number(each.strip()) == wanted]
-    return np.isin(text, [*alike, word])
+    number = _number(word.strip())
+    same = [other for other in np.unique(text) if _number(other.strip()) == number]
+    return np.isin(text, [*same, word])
 
 
 def _number(text: str) -> Decimal | str:

@@ -139,28 +139,28 @@ def mean_loss(loss: Loss, name: str, weights: Tensor | None, logits: Tensor, y: 
         y = y.reshape(len(y), -1)
     known = ~y.isnan() if y.is_floating_point() else y >= 0
     y = torch.where(known, y, 0)
-    found = loss(logits.float(), y)
-    if found.shape != known.shape:
+    losses = loss(logits.float(), y)
+    if losses.shape != known.shape:
         raise ZooError(
-            f"the loss {name!r} returns the shape {tuple(found.shape)} for labels of shape "
+            f"the loss {name!r} returns the shape {tuple(losses.shape)} for labels of shape "
             f"{tuple(known.shape)}; return the loss of each of them, and no mean."
         )
-    found = found if weights is None else found * weights.to(y.device)[y]
-    return torch.where(known, found, 0).sum() / known.sum()
+    losses = losses if weights is None else losses * weights.to(y.device)[y]
+    return torch.where(known, losses, 0).sum() / known.sum()
 
 
 ClassWeights = Literal["balanced"] | list[NonNegative] | None
 
 
-def class_weights(asked: ClassWeights, kind: str, y: Tensor, classes: int) -> Tensor | None:
-    """Return by how much the rows of each class count, (C,) fp32; None where all count alike.
+def class_weights(spec: ClassWeights, kind: str, y: Tensor, classes: int) -> Tensor | None:
+    """Return the weight of each class in the loss, (C,) fp32; None where all count alike.
 
     Their mean over the labels of training is 1: the mean loss of a mini-batch then needs no other
     divisor than its rows, and of the whole graph it is the weighted mean.
 
     Args:
-        asked: `balanced`, each class as much as any other, by N / (C N_c); or a weight for each.
-        kind: what the labels are.
+        spec: `balanced`, each class as much as any other, by N / (C N_c); or a weight for each.
+        kind: of the labels.
         y: those of training, (n,), -1 where unknown.
         classes: C.
 
@@ -168,12 +168,12 @@ def class_weights(asked: ClassWeights, kind: str, y: Tensor, classes: int) -> Te
         ZooError: the labels are no classes, there is not one weight for each, or those of all
             training labels are 0.
     """
-    if asked is None:
+    if spec is None:
         return None
     if kind not in ("classes", "binary"):
         raise ZooError("`class_weights` are for labels that are classes; leave them out.")
     counts = torch.bincount(y[y >= 0], minlength=classes).double()
-    weights = 1 / counts.clamp(min=1) if asked == "balanced" else torch.tensor(asked).double()
+    weights = 1 / counts.clamp(min=1) if spec == "balanced" else torch.tensor(spec).double()
     if len(weights) != classes:
         raise ZooError(
             f"`class_weights` has {len(weights)} weights, and there are {classes} classes; write "

@@ -1,9 +1,9 @@
-"""What is measured: `METRICS`, the words of `train.metric`, by scikit-learn.
+"""Metrics: `METRICS`, the words of `train.metric`, by scikit-learn.
 
-A metric maps answers and what is true, NumPy arrays of rows whose label is known, to a number. It
-is given probabilities (n, C) and classes (n,) int64; of yes-or-no targets one target at a time, as
-two classes; of numbers predictions (n,) and numbers (n,), likewise. One of your own is an entry of
-the table; less of it is better where its name ends in `-error` or `-loss`:
+A metric maps NumPy arrays of rows whose label is known to a number: probabilities (n, C) and
+classes (n,) int64; of yes-or-no targets one target at a time, as two classes; of regression
+predictions (n,) and numbers (n,), likewise. One of your own is an entry of the table; less of it is
+better where its name ends in `-error` or `-loss`:
 
     METRICS["kappa"] = lambda: lambda p, y: cohen_kappa_score(y, p.argmax(axis=1))
 """
@@ -91,10 +91,10 @@ def ece(*, bins: Count = 10) -> Metric:
 def r2() -> Metric:
     """Share of the variance that is predicted, 1 - squared error / variance."""
 
-    def measure(found: np.ndarray, y: np.ndarray) -> float:
+    def measure(predictions: np.ndarray, y: np.ndarray) -> float:
         if (y == y[0]).all():
             raise ValueError("all numbers are the same, and it compares errors with their variance")
-        return float(_scikit("r2_score")(y, found))
+        return float(_scikit("r2_score")(y, predictions))
 
     return measure
 
@@ -162,10 +162,10 @@ METRICS_OF = {
 
 
 def _of_classes(name: str, **options) -> Metric:
-    """Return a score of scikit-learn of the classes that are answered."""
+    """Return a score of scikit-learn of the predicted classes."""
 
     def measure(p: np.ndarray, y: np.ndarray) -> float:
-        with warnings.catch_warnings():  # of classes that are answered and not there
+        with warnings.catch_warnings():  # of classes that are predicted and have no row
             warnings.simplefilter("ignore")
             return float(_scikit(name)(y, p.argmax(axis=1), **options))
 
@@ -173,7 +173,7 @@ def _of_classes(name: str, **options) -> Metric:
 
 
 def _of_numbers(name: str) -> Metric:
-    return lambda found, y: float(_scikit(name)(y, found))
+    return lambda predictions, y: float(_scikit(name)(y, predictions))
 
 
 def _ranked(name: str) -> Metric:
@@ -185,10 +185,10 @@ def _ranked(name: str) -> Metric:
 
     def measure(p: np.ndarray, y: np.ndarray) -> float:
         classes = [1] if p.shape[1] == 2 else range(p.shape[1])
-        told = [(y == each, p[:, each]) for each in classes if 0 < (y == each).sum() < len(y)]
-        if not told:
+        pairs = [(y == c, p[:, c]) for c in classes if 0 < (y == c).sum() < len(y)]
+        if not pairs:
             raise ValueError(f"all {len(y)} rows are of one class, and it compares classes")
-        return float(np.mean([_scikit(name)(*each) for each in told]))
+        return float(np.mean([_scikit(name)(is_class, scores) for is_class, scores in pairs]))
 
     return measure
 
@@ -209,7 +209,7 @@ def bleu(texts: Sequence[str], references: Sequence[str]) -> float:
 
 
 def signature() -> str:
-    """Return what sacrebleu asks to be written beside a score: case, cutting, smoothing, version.
+    """Return sacrebleu's signature of a score: case, tokenisation, smoothing, version.
 
     >>> signature().startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     True

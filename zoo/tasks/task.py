@@ -1,7 +1,7 @@
-"""Tasks: `TASKS`. A task owns its loss, its metrics, the width of the head, and what answers are.
+"""Tasks: `TASKS`. A task owns its loss, its metrics, the width of the head, and what logits mean.
 
-ROC-AUC of nodes of one class does not exist, and is not called 0.5: a part of which nothing can be
-said is an error (`node-binary`), such a target is left out of the mean (`node-multilabel`).
+ROC-AUC of nodes of one class is undefined, and not 0.5: such a part of the split is an error
+(`node-binary`), such a target is left out of the mean (`node-multilabel`).
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from zoo.config.options import Spec, Table, pick
@@ -49,14 +49,14 @@ class Task:
 
     Attributes:
         name: its word.
-        kind: what its labels are.
-        metric_name: what the metric is called.
+        kind: of its labels.
+        metric_name: word of the metric.
         loss: `(logits, y)` to a scalar tensor, in fp32 whatever the logits are in.
         metric: `(logits, y)` to a number; higher is better and 1 the most, but for those of which
             `zoo.config.scores.lower_is_better`. Of `translation`, texts and their references.
         outputs: the number of classes, or of targets, to the width of the head.
         own: metrics that the task itself computes, by their words.
-        also: further words of `METRICS` that are told beside.
+        also: further words of `METRICS` that are computed beside.
         loss_name: the word of the loss, which says what the logits mean.
     """
 
@@ -71,27 +71,20 @@ class Task:
     loss_name: str = ""
 
     def __post_init__(self) -> None:
-        """Name the loss of such labels, where no other is named."""
+        """Default to the loss of such labels."""
         object.__setattr__(self, "loss_name", self.loss_name or LOSSES_OF[self.kind][0])
 
     @property
     def beside(self) -> dict[str, Measure]:
-        """The other metrics of such labels, told beside a score; NaN where one does not exist."""
-        words = [*self.own, *self.also]
-        return {
-            each: functools.partial(_or_nan, _measure(self, each))
-            for each in dict.fromkeys(words)
-            if each != self.metric_name
-        }
+        """The other metrics of such labels; NaN where one is undefined."""
+        words = [word for word in (*self.own, *self.also) if word != self.metric_name]
+        return {word: functools.partial(_or_nan, _measure(self, word)) for word in words}
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """Return the probability of each class, or target, (n, C): of two classes, both.
-
-        Of numbers these themselves.
-        """
+        """Return the probability of each class, or target, (n, C); numbers as they are."""
         if self.loss_name == "one-hot":  # a sigmoid of its own for each class
-            logits = nn.functional.logsigmoid(logits)
-        if self.kind == "binary":  # of a head that gives one logit, for the second class
+            logits = functional.logsigmoid(logits)
+        if self.kind == "binary":  # one logit is that of the second class
             first = torch.zeros_like(logits[:, :1])
             logits = torch.cat([first, logits], dim=1)[:, -2:]
         if self.kind == "targets":
@@ -99,7 +92,7 @@ class Task:
         return logits if self.kind == "numbers" else logits.softmax(dim=1)
 
     def columns(self, names: list[str]) -> list[str]:
-        """Return what the columns of `probabilities` are called in a table of predictions."""
+        """Return the names of the columns of `probabilities` in a table of predictions."""
         if self.kind != "numbers":
             return [f"probability_{name}" for name in names]
         return ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
@@ -107,17 +100,19 @@ class Task:
 
 def node_classification() -> Task:
     """One of several classes for each node: cross entropy, accuracy."""
-    return _of_classes(CLASSIFICATION)
+    return _task(CLASSIFICATION, "classes", ACCURACY, _cross_entropy, accuracy)
 
 
 def node_binary() -> Task:
     """One of two classes, from one logit: binary cross entropy, ROC-AUC."""
-    return _task(BINARY, "binary", losses.binary_cross_entropy, _binary_auc, _one)
+    name = NODE_METRICS[BINARY]
+    return _task(BINARY, "binary", name, losses.binary_cross_entropy, _binary_auc, _one)
 
 
 def node_multilabel() -> Task:
     """Many yes-or-no targets of a node: binary cross entropy, mean ROC-AUC."""
-    return _task(MULTILABEL, "targets", losses.multilabel_cross_entropy, _multilabel_auc, _same)
+    name = NODE_METRICS[MULTILABEL]
+    return _task(MULTILABEL, "targets", name, losses.multilabel_cross_entropy, _multilabel_auc)
 
 
 def node_regression() -> Task:
@@ -125,29 +120,30 @@ def node_regression() -> Task:
 
     Beside R² the errors, in the unit of the targets.
     """
-    task = _task(REGRESSION, "numbers", losses.squared_error, r_squared, _same)
+    name = NODE_METRICS[REGRESSION]
+    task = _task(REGRESSION, "numbers", name, losses.squared_error, r_squared)
     return dataclasses.replace(task, own={**task.own, MAE: mean_absolute_error})
 
 
 def graph_classification() -> Task:
     """One of several classes for each graph of many: cross entropy, accuracy."""
-    return _of_classes(GRAPHS)
+    return _task(GRAPHS, "classes", ACCURACY, _cross_entropy, accuracy)
 
 
 def sequence_classification() -> Task:
     """One of several classes for each sequence of tokens: cross entropy, accuracy."""
-    return _of_classes(SEQUENCES)
+    return _task(SEQUENCES, "classes", ACCURACY, _cross_entropy, accuracy)
 
 
 def translation() -> Task:
     """The next token of a target: cross entropy per token; BLEU of whole texts, from 0 to 1."""
-    return Task(TRANSLATION, "tokens", BLEU, _cross_entropy, bleu, _same)
+    return Task(TRANSLATION, "tokens", BLEU, _cross_entropy, bleu, int)
 
 
 def node_forecasting() -> Task:
     """The next numbers of each node: mean squared error, and beside it the mean absolute one."""
     own = {MSE: mean_squared_error, MAE: mean_absolute_error}
-    return Task(FORECASTING, "numbers", MSE, losses.squared_error, mean_squared_error, _same, own)
+    return Task(FORECASTING, "numbers", MSE, losses.squared_error, mean_squared_error, int, own)
 
 
 TASKS = Table(
@@ -166,22 +162,16 @@ TASKS = Table(
 """Word to builder `() -> Task`."""
 
 
-def _of_classes(name: str) -> Task:
-    return Task(
-        name,
-        "classes",
-        ACCURACY,
-        _cross_entropy,
-        accuracy,
-        _same,
-        {ACCURACY: accuracy},
-        METRICS_OF["classes"],
-    )
-
-
-def _task(name: str, kind: Kind, loss: Callable, metric: Measure, outputs: Callable) -> Task:
-    own = NODE_METRICS[name]
-    return Task(name, kind, own, loss, metric, outputs, {own: metric}, METRICS_OF[kind])
+def _task(
+    name: str,
+    kind: Kind,
+    metric_name: str,
+    loss: Callable,
+    metric: Measure,
+    outputs: Callable[[int], int] = int,
+) -> Task:
+    own = {metric_name: metric}
+    return Task(name, kind, metric_name, loss, metric, outputs, own, METRICS_OF[kind])
 
 
 def with_metric(task: Task, spec: Spec) -> Task:
@@ -202,13 +192,13 @@ def with_metric(task: Task, spec: Spec) -> Task:
 
 
 def of_weights(name: str, loss: str, metric: str | None = None) -> Task:
-    """Return the task of trained weights, for what they answer and how that is measured.
+    """Return the task of trained weights.
 
     Args:
         name: of the task.
-        loss: what they were trained by, which says what logits mean; one of somebody's own need
-            not be known here.
-        metric: what they were measured by; where it is not known here, that of the task stays.
+        loss: of their training, which says what logits mean; one of a plug-in need not be known
+            here.
+        metric: of their training; where it is not known here, that of the task is taken.
     """
     task = pick(TASKS, name)
     task = task if loss == OWN else dataclasses.replace(task, loss_name=loss)
@@ -250,7 +240,7 @@ def with_loss(
         loss = functools.partial(mean_loss, functools.partial(rows, **smoothing), name, weights)
     outputs = task.outputs
     if task.kind == "binary":
-        outputs = _one if name == "binary-cross-entropy" else _same
+        outputs = _one if name == "binary-cross-entropy" else int
     return dataclasses.replace(task, loss=loss, outputs=outputs, loss_name=name)
 
 
@@ -271,8 +261,8 @@ def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
     count = known.sum(dim=0).clamp(min=1)
     mean = y.nan_to_num().sum(dim=0) / count
     spread = ((y - mean).square().masked_fill(~known, 0).sum(dim=0) / count).sqrt()
-    same = spread <= 1e-6 * mean.abs()  # rounding of fp32
-    return mean.float(), spread.masked_fill(same | (spread == 0), 1).float()
+    constant = (spread <= 1e-6 * mean.abs()) | (spread == 0)  # but for rounding of fp32
+    return mean.float(), spread.masked_fill(constant, 1).float()
 
 
 def in_units(task: Task, mean: Tensor, deviation: Tensor) -> Task:
@@ -299,7 +289,7 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
     """
     known = y >= 0
     right = (logits.argmax(dim=1) == y) & known
-    # One number after the other would be waited for, where they are on a GPU.
+    # One copy from a GPU, not three.
     counts = right.sum(), known.sum(), torch.isfinite(logits).all().long()
     hits, labelled, finite = torch.stack(counts).tolist()
     if not labelled:
@@ -341,13 +331,13 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     spread = (y - mean).square().masked_fill(~known, 0).sum(dim=0)
     error = (y - logits.double()).square().masked_fill(~known, 0).sum(dim=0)
     lowest = y.masked_fill(~known, float("inf")).amin(dim=0)
-    told = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
-    if not told.any():
+    varies = lowest < y.masked_fill(~known, -float("inf")).amax(dim=0)
+    if not varies.any():
         raise ZooError(
             "R² compares errors with how far the targets lie apart, and in this part of the split "
             "no target has two different numbers; choose another split or seed, or more nodes."
         )
-    return (1 - error[told] / spread[told]).mean().item()
+    return (1 - error[varies] / spread[varies]).mean().item()
 
 
 @_on_cpu
@@ -396,13 +386,13 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
 def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
     _check_finite(logits)
     known = ~y.isnan()
-    told = ((y == 1).any(dim=0) & (y == 0).any(dim=0)).nonzero().flatten().tolist()
-    if not told:
+    targets = ((y == 1).any(dim=0) & (y == 0).any(dim=0)).nonzero().flatten().tolist()
+    if not targets:
         raise ZooError(
             "ROC-AUC compares yes with no, and no target has both in this part of the split; "
             "choose another split or seed, or more nodes."
         )
-    scores = [_auc(logits[known[:, each], each], y[known[:, each], each]) for each in told]
+    scores = [_auc(logits[known[:, t], t], y[known[:, t], t]) for t in targets]
     return sum(scores) / len(scores)
 
 
@@ -423,8 +413,6 @@ _NOT_FINITE = (
     "the model's output is not finite, so that nothing can be measured; train with a smaller "
     "train.lr, or with train.clip=1."
 )
-
-_same = int  # as many outputs as classes
 
 
 def _one(classes: int) -> int:
@@ -455,31 +443,29 @@ def _measured(metric: Metric, name: str, task: Task, logits: Tensor, y: Tensor) 
     """Return a metric of the rows whose label is known: of many targets the mean of all.
 
     Raises:
-        ZooError: an answer is not finite, no label is known, or the metric does not exist of them.
+        ZooError: a logit is not finite, no label is known, or the metric is undefined.
     """
     _check_finite(logits)
     values, y = task.probabilities(logits.float()).cpu().numpy(), y.cpu().numpy()
     columns = [(values, y, y >= 0)]
-    if task.kind == "targets":
-        pairs = ((1 - value, value) for value in values.T)
-        columns = [(np.stack(pair, axis=1), one) for pair, one in zip(pairs, y.T, strict=True)]
-        columns = [(pair, one, ~np.isnan(one)) for pair, one in columns]
-    elif task.kind == "numbers":
-        both = zip(values.T, y.reshape(len(y), -1).T, strict=True)
-        columns = [(value, one, ~np.isnan(one)) for value, one in both]
+    if task.kind in ("targets", "numbers"):
+        columns = []
+        for p, labels in zip(values.T, y.reshape(len(y), -1).T, strict=True):
+            p = np.stack((1 - p, p), axis=1) if task.kind == "targets" else p
+            columns.append((p, labels, ~np.isnan(labels)))
     if not any(known.any() for _, _, known in columns):
         raise ZooError(_NO_LABEL)
-    whole = np.float64 if task.kind == "numbers" else np.int64
-    found, why = [], ""
-    for value, one, known in columns:
+    dtype = np.float64 if task.kind == "numbers" else np.int64
+    scores, why = [], ""
+    for p, labels, known in columns:
         if known.any():
             try:
-                found.append(float(metric(value[known], one[known].astype(whole))))
-            except ValueError as error:  # a target of which it says nothing
+                scores.append(float(metric(p[known], labels[known].astype(dtype))))
+            except ValueError as error:  # undefined for this target
                 why = str(error)
-    if not found:
+    if not scores:
         raise ZooError(f"{name} does not exist for a part of the data: {why}.")
-    return sum(found) / len(found)
+    return sum(scores) / len(scores)
 
 
 def _or_nan(measure: Measure, logits: Tensor, y: Tensor) -> float:
@@ -490,11 +476,11 @@ def _or_nan(measure: Measure, logits: Tensor, y: Tensor) -> float:
 
 
 def measured_beside(task: Task, logits: Tensor, y: Tensor) -> dict[str, float | None]:
-    """Return the other metrics of a task, by their words; None where one does not exist."""
+    """Return the other metrics of a task, by their words; None where one is undefined."""
     return named_scores(task.beside, [measure(logits, y) for measure in task.beside.values()])
 
 
 def named_scores(words: Iterable[str], numbers: Iterable[float]) -> dict[str, float | None]:
-    """Return numbers by their words, None for one that does not exist."""
+    """Return numbers by their words, None for one that is undefined."""
     pairs = zip(words, numbers, strict=True)
-    return {word: found if math.isfinite(found) else None for word, found in pairs}
+    return {word: number if math.isfinite(number) else None for word, number in pairs}

@@ -39,7 +39,7 @@ def models_of(target: str) -> list[str]:
         )
     if not path.is_file():
         raise ZooError(f"there is no file {path}.")
-    before = dict(MODELS.items())
+    before = dict(MODELS)
     _run(path, SOURCES[path.suffix](path))
     names = [name for name, model in MODELS.items() if before.get(name) is not model]
     if not names:

@@ -63,17 +63,17 @@ class TrainingData(NamedTuple):
         split: the training, validation and test nodes.
         task: loss and metric.
         augment: data augmentation, applied to the features x (n, F) in training only.
-        apart: what each part is measured on, and its rows there, where that is not `data`.
+        eval_data: of inductive training: the data of each part's evaluation, and its rows there.
     """
 
     data: Dataset
     split: Split
     task: Task
     augment: Callable[[Tensor], Tensor] = identity
-    apart: Mapping[str, tuple[Dataset, Tensor]] | None = None
+    eval_data: Mapping[str, tuple[Dataset, Tensor]] | None = None
 
 
-def training_alone(on: TrainingData) -> TrainingData:
+def make_inductive(on: TrainingData) -> TrainingData:
     """Return the data of inductive training: nobody sees the nodes that a model is measured by.
 
     It is trained on the training nodes alone, and measured on these together with the nodes of
@@ -87,12 +87,13 @@ def training_alone(on: TrainingData) -> TrainingData:
             f"{on.data.name} is {on.data.unit} that never see each other; leave `inductive` out."
         )
     train, split, count = on.split.train, on.split, len(on.split.train)
-    apart = {"train": (on.data.part(train), torch.arange(count))}
+    eval_data = {"train": (on.data.part(train), torch.arange(count))}
     for name in ("val", "test"):
         nodes = torch.cat([train, getattr(split, name)])
-        apart[name] = on.data.part(nodes), torch.arange(count, len(nodes))
-    data, rows = apart["train"]
-    return on._replace(data=data, split=dataclasses.replace(split, train=rows), apart=apart)
+        eval_data[name] = on.data.part(nodes), torch.arange(count, len(nodes))
+    data, rows = eval_data["train"]
+    split = dataclasses.replace(split, train=rows)
+    return on._replace(data=data, split=split, eval_data=eval_data)
 
 
 def nodes_of(split: Split) -> Tensor:
@@ -100,7 +101,7 @@ def nodes_of(split: Split) -> Tensor:
     return torch.cat([getattr(split, part) for part in PARTS])
 
 
-def score(logits: Tensor, y: Tensor, split: Split) -> Score:
+def part_scores(logits: Tensor, y: Tensor, split: Split) -> Score:
     """Return the scores of each part, for the logits (m, C) and labels of its `nodes_of`."""
     sizes = [len(getattr(split, part)) for part in PARTS]
     pairs = dict(zip(PARTS, zip(logits.split(sizes), y.split(sizes), strict=True), strict=True))
@@ -156,7 +157,7 @@ class FullBatch:
         """Run inference for the nodes of all parts at once; return their scores."""
         nodes = nodes_of(on.split)
         logits = infer(model, self, precision, lambda forward: self.logits(forward, nodes))
-        return score(logits, upload(on.data.y[nodes], logits.device), on.split)
+        return part_scores(logits, upload(on.data.y[nodes], logits.device), on.split)
 
 
 class FullBatchWhereItFits:
@@ -183,14 +184,14 @@ class FullBatchWhereItFits:
 class InductiveEvaluation:
     """Evaluation of each part of a split on a graph of its own, all at once."""
 
-    def __init__(self, apart: Mapping[str, tuple[Dataset, Tensor]], device: torch.device | str):
-        self.parts = {name: FullBatch(data, rows, device) for name, (data, rows) in apart.items()}
+    def __init__(self, data: Mapping[str, tuple[Dataset, Tensor]], device: torch.device | str):
+        self.loaders = {part: FullBatch(*pair, device) for part, pair in data.items()}
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Return the scores; inference on a part runs when its score is computed."""
 
         def score(part: str, measures: Sequence[Measure]) -> list[float]:
-            loader = self.parts[part]
+            loader = self.loaders[part]
             rows = loader.train
             logits = infer(model, loader, precision, lambda forward: loader.logits(forward, rows))
             return [measure(logits, loader.data.y[rows]) for measure in measures]

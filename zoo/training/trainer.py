@@ -55,9 +55,9 @@ from zoo.training.batches import (
     TrainingData,
     autocast,
     infer,
+    make_inductive,
     nodes_of,
-    score,
-    training_alone,
+    part_scores,
 )
 from zoo.training.captured import Captured, CapturedStep, Recordings, can_record
 from zoo.training.checkpoint import Best, Checkpoint, generators, restore_generators
@@ -199,7 +199,7 @@ def fit(
     if stop_on == "loss" and on.task.kind == "tokens":
         raise ZooError("translations stop on their metric; leave `stop_on: loss` out.")
     on = _in_units(model, on, device) if target == "standard" else on
-    on = training_alone(on) if inductive else on
+    on = make_inductive(on) if inductive else on
     model.to(device)
     _check_memory(model, torch.device(device))
     trainer = Trainer(model, on, precision=precision, clip=clip, device=device, batching=batching,
@@ -418,11 +418,11 @@ class Trainer:
         else:
             self.train_loader = ShardedBatches(*given, reshuffle_every)
         self.eval_loader = self.train_loader
-        if self.on.apart is not None:
+        if self.on.eval_data is not None:
             if self.evaluation != "full":
                 raise ZooError("`inductive` measures each part at once; leave `evaluate` out.")
             self.eval_loader = InductiveEvaluation(
-                self.on.apart, "cpu" if self._batched() else self.device
+                self.on.eval_data, "cpu" if self._batched() else self.device
             )
         elif self.evaluation == "layerwise":
             self.eval_loader = Layerwise(data, self.device)
@@ -568,7 +568,7 @@ class Trainer:
         nodes, y = self._measured
         forward = partial(self.train_loader.logits, nodes=nodes)
         logits = self._recordings.call("evaluation", partial(Captured, inference, self.model))
-        return None if logits is None else score(logits, y, self.on.split)
+        return None if logits is None else part_scores(logits, y, self.on.split)
 
     @cached_property
     def _measured(self) -> tuple[Tensor, Tensor]:

@@ -20,8 +20,7 @@ from scipy.io import savemat
 
 from zoo.data.files.prepared import read_prepared, read_split
 from zoo.data.load import load_graph
-from zoo.data.load.named import NAMED
-from zoo.data.load.obtain import URLS, SplitFile
+from zoo.data.load.named import NAMED, URLS, SplitFile
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.system import http as downloading

@@ -6,7 +6,7 @@ import threading
 import pytest
 from sentences import write_pairs
 
-from zoo.data.load import load_data, obtain
+from zoo.data.load import load_data, named_pairs
 from zoo.errors import ZooError
 from zoo.system import http as downloading
 
@@ -38,7 +38,7 @@ def published(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("ZOO_OFFLINE")
     monkeypatch.setattr(downloading, "RETRIES", 0)
-    monkeypatch.setattr(obtain, "PAIRS", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setattr(named_pairs, "PAIRS", f"http://127.0.0.1:{server.server_port}")
     yield place, asked
     server.shutdown()
     server.server_close()
@@ -69,6 +69,6 @@ def test_without_a_network_it_is_said_what_to_put_where(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", str(tmp_path / "data"))
     with pytest.raises(ZooError) as caught:
         load_data("multi30k-en-de")
-    for words in ("ZOO_OFFLINE", "train.en.gz", "test_2016_flickr.en.gz", obtain.PAIRS):
+    for words in ("ZOO_OFFLINE", "train.en.gz", "test_2016_flickr.en.gz", named_pairs.PAIRS):
         assert words in str(caught.value)
     assert str(tmp_path / "data" / "multi30k-en-de") in str(caught.value)

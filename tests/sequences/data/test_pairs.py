@@ -7,9 +7,8 @@ import pytest
 import torch
 from sentences import sentences, write_pairs
 
-from zoo.data.files import text_lines as files
 from zoo.data.files.pair_folders import has_pairs, languages
-from zoo.data.load import load_data, own_files, read_graph, resolved_dataset, whole_data
+from zoo.data.load import load_data, load_unless_graph_file, own_files, read_graph, resolved_dataset
 from zoo.data.load.check import check
 from zoo.data.splits import make_split
 from zoo.errors import ZooError
@@ -115,7 +114,7 @@ def test_what_is_worth_a_look_in_pairs_is_found(folder):
     write(folder / "train.de.gz", "\n".join(german))
     write(folder / "test.en.gz", "\n".join([english[0], *sentences(9, 2)[0]]))
     write(folder / "test.de.gz", "\n".join([german[0], *sentences(9, 2)[1]]))
-    found = {each.name: each for each in check(whole_data({"name": str(folder)}))}
+    found = {each.name: each for each in check(load_unless_graph_file({"name": str(folder)}))}
     assert found["repeated pairs"].values["repeated"] >= 1
     for name in ("repeated pairs", "same on both sides", "unequal lengths", "seen in training"):
         assert found[name].verdict == "look" and found[name].fix, name
@@ -202,12 +201,6 @@ def test_what_is_wrong_is_said_in_one_paragraph(folder, what):
     with pytest.raises(ZooError, match=words) as caught:
         load_data(str(folder))
     assert "\n" not in str(caught.value)
-
-
-def test_more_than_there_is_room_for_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(files, "LARGEST", 1000)
-    with pytest.raises(ZooError, match="more than 1,000 bytes"):
-        read_pairs(folder)
 
 
 def test_an_encoding_is_refused(folder):

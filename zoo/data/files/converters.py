@@ -2,21 +2,23 @@
 
 Each takes the downloaded paths in the order of its `Source`. Nothing here is unpickled: of `.npz`
 files only plain arrays are read, and `.mat` files hold no code. Planetoid's, which no
-other public source has with their splits, are pickles: a restricted unpickler gives what is in
-`_NAMES` a stand-in, refuses anything else, and imports and calls nothing on a file's behalf.
+other public source has with their splits, are pickles: a restricted unpickler knows the names in
+`_ALLOWED`, whose stand-ins hold numbers and run nothing, and refuses anything else.
 """
 
 import gzip
 import json
 import pickle
 import zipfile
+from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
 from scipy import sparse
 
-from zoo.data.files.graph_arrays import GraphArrays, checked
+from zoo.data.files.graph_arrays import GraphArrays, to_csr
 from zoo.data.files.prepared import read_prepared
 from zoo.errors import ZooError
 
@@ -33,7 +35,7 @@ def convert_gnn_benchmark(paths: list[Path]) -> GraphArrays:
     """
     with np.load(paths[0], allow_pickle=False) as stored:
         adjacency, counts = (
-            checked(
+            to_csr(
                 sparse.csr_array(
                     tuple(stored[f"{key}_{part}"] for part in ("data", "indices", "indptr")),
                     shape=tuple(stored[f"{key}_shape"]),
@@ -78,8 +80,8 @@ def convert_twitch(paths: list[Path]) -> GraphArrays:
     nodes = 1 + max(int(edges.max()), int(known.max()))
     labels = np.full(nodes, -1, np.int64)
     labels[known] = targets["mature"].astype(str).str.lower().eq("true").to_numpy()
-    rows = [node for node, columns in owned.items() for _ in columns if node < nodes]
-    columns = [each for node, columns in owned.items() for each in columns if node < nodes]
+    rows = [node for node, own in owned.items() for _ in own if node < nodes]
+    columns = [column for node, own in owned.items() for column in own if node < nodes]
     counts = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(nodes, 3170))
     return GraphArrays(edges, labels, (counts.tocsr() > 0).astype(np.float32))
 
@@ -90,7 +92,7 @@ def convert_deezer(paths: list[Path]) -> GraphArrays:
 
     content = loadmat(paths[0], variable_names=("A", "label", "features"))
     labels = content["label"].ravel().astype(np.int64)
-    return GraphArrays(_edges_of(checked(content["A"])), labels, checked(content["features"]))
+    return GraphArrays(_edges_of(to_csr(content["A"])), labels, to_csr(content["features"]))
 
 
 def convert_ogb(paths: list[Path]) -> GraphArrays:
@@ -142,7 +144,7 @@ def _edge_means(archive: zipfile.ZipFile, name: str, edges: np.ndarray, nodes: i
     with archive.open(name) as packed, gzip.open(packed) as file:
         for rows in _chunks(file, np.float32):
             ends = edges[start : start + len(rows)].T.ravel()
-            columns = [np.bincount(ends, np.tile(each, 2), nodes) for each in rows.T]
+            columns = [np.bincount(ends, np.tile(feature, 2), nodes) for feature in rows.T]
             sums, start = sums + np.stack(columns, axis=1), start + len(rows)
     degree = np.bincount(edges.ravel(), minlength=nodes)
     return (sums / np.maximum(degree, 1)[:, None]).astype(np.float32)
@@ -175,7 +177,10 @@ def convert_planetoid(paths: list[Path]) -> GraphArrays:
 
 
 class _Array:
-    """A numpy array, as Python 2 pickled it: (version, shape, type, by columns, bytes)."""
+    """A numpy array, as Python 2 pickled it: (version, shape, type, by columns, bytes).
+
+    NumPy's own would take bytes for addresses of objects where the type says so.
+    """
 
     def __init__(self, *_: Any):
         self.array = np.empty(0)
@@ -198,55 +203,35 @@ class _Type:
         self.dtype = self.dtype.newbyteorder(state[1])
 
 
-class _Sparse:
-    """A CSR matrix: a dict of its parts."""
-
-    def __init__(self, *_: Any):
-        self.parts: dict[str, Any] = {}
-
-    def __setstate__(self, state: dict) -> None:
-        self.parts = state
-
-
-class _Lists(dict):
-    """A dict of lists, without the function that a defaultdict calls for missing keys."""
-
-    def __init__(self, *_: Any):
-        super().__init__()
-
-    def __setstate__(self, state: Any) -> None:
-        raise ZooError("the file gives a dict attributes, which no Planetoid file does")
-
-
-# Classes only, each with its own __setstate__: a pickle can set attributes on anything else.
-_NAMES = {
+_ALLOWED = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Type,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("scipy.sparse.csr", "csr_matrix"): _Sparse,
-    ("copy_reg", "_reconstructor"): _Sparse,
-    ("collections", "defaultdict"): _Lists,
-    ("__builtin__", "list"): None,
-    ("__builtin__", "object"): None,
+    ("scipy.sparse.csr", "csr_matrix"): SimpleNamespace,
+    ("copy_reg", "_reconstructor"): lambda kind, *_: SimpleNamespace(),  # of a csr_matrix
+    ("collections", "defaultdict"): defaultdict,
+    ("__builtin__", "list"): list,
+    ("__builtin__", "object"): object,
 }
-"""All that a file may name, by the modules of Python 2, and what it gets instead."""
+"""All that a file may name, by the modules of Python 2, and what it gets."""
 
 
-class _Reader(pickle._Unpickler):
+class _Unpickler(pickle._Unpickler):
     """The reader in Python: that in C makes as much room as a damaged number asks for."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in for a name; nothing is ever imported."""
-        if (module, name) not in _NAMES:
+        """Return what a name stands for; nothing is ever imported."""
+        if (module, name) not in _ALLOWED:
             raise ZooError(f"the file asks for {module}.{name}, which no Planetoid file does")
-        return _NAMES[module, name]
+        return _ALLOWED[module, name]
 
 
 def _read(path: Path) -> Any:
     with path.open("rb") as file:
-        content = _Reader(file, encoding="latin1").load()
-    if isinstance(content, _Sparse):
-        data, indices, indptr = (content.parts[key].array for key in ("data", "indices", "indptr"))
-        shape = content.parts.get("_shape", content.parts.get("shape"))
-        return checked(sparse.csr_array((data, indices, indptr), shape=tuple(shape)))
+        content = _Unpickler(file, encoding="latin1").load()
+    if isinstance(content, SimpleNamespace):
+        parts = vars(content)
+        shape = parts.get("_shape", parts.get("shape"))
+        arrays = tuple(parts[key].array for key in ("data", "indices", "indptr"))
+        return to_csr(sparse.csr_array(arrays, shape=shape))
     return content.array if isinstance(content, _Array) else content

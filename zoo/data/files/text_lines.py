@@ -9,7 +9,7 @@ import gzip
 import json
 import logging
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -24,24 +24,11 @@ from zoo.errors import ZooError, brief, cause
 from zoo.system.files import user_path
 from zoo.tasks.labels import REGRESSION, doubtful, encode_text
 
-LARGEST = 2**31
-"""The largest file of texts that is read, in bytes."""
-
 HELD_OUT = 10
 """Percent of the training texts that are for validation, where a file has no part for it."""
 
 FORM = '{"id": "7", "split": "train", "label": "earn", "text": "..."}'
 
-_BINARY = {
-    b"PK\x03\x04": "a zip, as .npz, .pt and .xlsx are",
-    b"\x93NUMPY": "an array of numpy",
-    b"PAR1": "Parquet",
-    b"\x1f\x8b": "packed by gzip without ending in .gz",
-    b"\x80": "a pickle",
-}
-"""How files begin that are no text, to what they are."""
-
-_LOG = logging.getLogger(__name__)
 _NO_UTF8 = "is not UTF-8; write the file in it, for example by `iconv -f latin1 -t utf-8`."
 
 Masks = dict[str, np.ndarray] | None
@@ -51,12 +38,12 @@ def sentences_of(path: Path) -> list[str]:
     """Return the lines of a file, without the spaces around them.
 
     Raises:
-        ZooError: it cannot be read, is not UTF-8, or larger than anyone writes.
+        ZooError: it cannot be read, or is not UTF-8.
     """
-    content = _content(path, str(path))
-    if kind := next((kind for mark, kind in _BINARY.items() if content.startswith(mark)), None):
+    content = _read(path, str(path))
+    if b"\0" in content:  # as arrays, archives and Parquet have
         raise ZooError(
-            f"{path} is {kind}, and no text; write a line each, such as by "
+            f"{path} is no text; write a line each, such as by "
             "numpy.savetxt('file.txt', array, fmt='%s')."
         )
     try:
@@ -65,7 +52,7 @@ def sentences_of(path: Path) -> list[str]:
         line = content.count(b"\n", 0, error.start) + 1
         raise ZooError(f"{path}, line {line:,}, {_NO_UTF8}") from None
     lines = text.split("\n")
-    return [each.strip() for each in (lines if lines[-1] else lines[:-1])]
+    return [line.strip() for line in (lines if lines[-1] else lines[:-1])]
 
 
 class Documents(NamedTuple):
@@ -100,21 +87,89 @@ def read_documents(
         ZooError: there is no such file, a line is of another form, which, and what is wrong, or
             several have one id.
     """
-    lines = [each for each in _lines(path, task) if only is None or each.get("label") in only]
-    given = [each.get("label") for each in lines]
+    if not path.exists():
+        raise ZooError("there is no such file; write the path of one of texts.")
+    lines = {
+        number: _parse(number, line, task)
+        for number, line in enumerate(_read(path, "it").split(b"\n"), 1)
+        if line.strip()
+    }
+    if not lines:
+        raise ZooError(f"it holds no text; write lines such as {FORM}.")
+    nameless = [number for number, line in lines.items() if line.get("id") is None]
+    if 0 < len(nameless) < len(lines):
+        raise ZooError(
+            f"{len(nameless):,} of {len(lines):,} lines have no `id`, first line {nameless[0]:,}; "
+            "write one in each line, or in none."
+        )
+    rows = [line for line in lines.values() if only is None or line.get("label") in only]
     unknown = (None,) if task == REGRESSION else (None, -1, "-1")
-    texts = ["" if each in unknown else str(each) for each in given]
-    labels, names = encode_text(np.array(texts, str), task)
+    words = [row.get("label") for row in rows]
+    words = ["" if word in unknown else str(word) for word in words]
+    labels, names = encode_text(np.array(words, str), task)
     for name in doubtful(names or ()):
-        _LOG.warning("%s: the label %r is a class; null is an unknown one.", path.name, name)
-    ids = [each.get("id") for each in lines]
+        logging.getLogger(__name__).warning(
+            "%s: the label %r is a class; null is an unknown one.", path.name, name
+        )
+    ids = np.array([str(row.get("id")) for row in rows], str)
     return Documents(
-        [each["text"].encode(errors="replace").decode() for each in lines],  # halves of UTF-16
+        [row["text"].encode(errors="replace").decode() for row in rows],  # halves of UTF-16
         labels,
         names or None,
-        None if None in ids else check_ids(np.array(list(map(str, ids)), str), len(ids)),
-        _masks([each.get("split") for each in lines]),
+        None if nameless else check_ids(ids, len(ids)),
+        _masks([row.get("split") for row in rows]),
     )
+
+
+def _read(path: Path, subject: str) -> bytes:
+    """Return what a file holds, unpacked where it ends in `.gz`; `subject` begins an error."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error) as error:
+        raise ZooError(f"{subject} cannot be read ({cause(error)}).") from None
+
+
+def _parse(number: int, line: bytes, task: str | None) -> dict[str, Any]:
+    """Return what a line of JSON says, checked."""
+    try:
+        row = json.loads(line)
+    except UnicodeDecodeError:
+        raise ZooError(f"line {number:,} {_NO_UTF8}") from None
+    except (ValueError, RecursionError):
+        row = None
+    wrong, numbers = None, task == REGRESSION
+    if not isinstance(row, dict):
+        wrong = "a line is to be an object of JSON"
+    elif not isinstance(row.get("text"), str):
+        wrong = "`text` is to be text"
+    elif row.get("split") not in (None, *PARTS):
+        wrong = f"`split` is to be {', '.join(PARTS)}"
+    elif type(row.get("label")) not in (type(None), str, int, *((float,) if numbers else ())):
+        wrong = "`label` is to be " + (
+            "a number" if numbers
+            else "text, or a whole number; with `task: node-regression` any number"
+        )  # fmt: skip
+    if wrong:
+        shown = brief(line.decode(errors="replace"))
+        raise ZooError(f"line {number:,}: {wrong}, not {shown}. Write {FORM}.")
+    return row
+
+
+def _masks(parts: list[str | None]) -> Masks:
+    """Return the split that a file says; without `val` a tenth of `train` is for validation.
+
+    Who divides texts by it refuses empty parts.
+    """
+    if set(parts) == {None}:
+        return None
+    masks = {name: np.array([part == name for part in parts]) for name in PARTS}
+    if masks["train"].any() and not masks["val"].any():
+        train = np.flatnonzero(masks["train"])
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0)).numpy()
+        val = train[order[: max(1, len(train) * HELD_OUT // 100)]]
+        masks["val"][val], masks["train"][val] = True, False
+    return {name: mask[None] for name, mask in masks.items()}
 
 
 def read_terms(
@@ -169,8 +224,8 @@ def term_arrays(
             "or `stop_words: null`."
         ) from None
     weights = TfidfTransformer(smooth_idf=False).fit(counts).idf_.tolist()
-    found = counter.get_feature_names_out().tolist()
-    column = TextColumn(kind="text", name=Texts.name, terms=found, weights=weights)
+    words = counter.get_feature_names_out().tolist()
+    column = TextColumn(kind="text", name=Texts.name, terms=words, weights=weights)
     texts = Texts(documents.texts, column)
     features, names = texts.transform(texts.fit())
     return GraphArrays(
@@ -200,7 +255,7 @@ class Texts:
 
     def part(self, nodes: np.ndarray) -> "Texts":
         """Return some of the texts (n,), with what was learnt of all."""
-        return dataclasses.replace(self, texts=[self.texts[each] for each in nodes])
+        return dataclasses.replace(self, texts=[self.texts[node] for node in nodes])
 
     def fit(self, nodes: np.ndarray | None = None) -> list[TextColumn]:
         """Return what was learnt, whichever nodes are trained on."""
@@ -216,98 +271,12 @@ class Texts:
 
         column = learnt[0]
         if len(learnt) > 1 or column.kind != "text" or column.name != self.name:
-            names = ", ".join(repr(each.name) for each in learnt)
+            names = ", ".join(repr(column.name) for column in learnt)
             raise ZooError(
                 f"it is a text in each line, and the model was trained on a table with {names}; "
                 "write the texts as a column of such a table."
             )
-        count = TfidfVectorizer(vocabulary=column.terms)
-        count.idf_ = np.array(column.weights)
-        found = count.transform(self.texts).astype(np.float32)
-        return sparse.csr_array(found), tuple(column.terms)
-
-
-def _masks(parts: list[str | None]) -> Masks:
-    """Return the split that a file says; without `val` a tenth of `train` is for validation.
-
-    Who divides texts by it refuses empty parts.
-    """
-    if set(parts) == {None}:
-        return None
-    masks = {part: np.array([each == part for each in parts]) for part in PARTS}
-    if masks["train"].any() and not masks["val"].any():
-        train = np.flatnonzero(masks["train"])
-        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0)).numpy()
-        held = train[order[: max(1, len(train) * HELD_OUT // 100)]]
-        masks["val"][held], masks["train"][held] = True, False
-    return {part: mask[None] for part, mask in masks.items()}
-
-
-def _lines(path: Path, task: str | None) -> list[dict[str, Any]]:
-    """Return what the lines of a file say, checked."""
-    if not path.exists():
-        raise ZooError("there is no such file; write the path of one of texts.")
-    content = _content(path, "it")
-    lines = enumerate(content.split(b"\n"), 1)
-    found = {number: _line(number, line, task) for number, line in lines if line.strip()}
-    if not found:
-        raise ZooError(f"it holds no text; write lines such as {FORM}.")
-    nameless = [number for number, each in found.items() if each.get("id") is None]
-    if 0 < len(nameless) < len(found):
-        raise ZooError(
-            f"{len(nameless):,} of {len(found):,} lines have no `id`, first line {nameless[0]:,}; "
-            "write one in each line, or in none."
-        )
-    return list(found.values())
-
-
-def _content(path: Path, called: str) -> bytes:
-    """Return what a file holds, unpacked where it ends in `.gz`.
-
-    Raises:
-        ZooError: it cannot be read, or is larger than anyone writes, in words that begin as
-            `called` says.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ZooError(f"{called} cannot be read ({cause(error)}).") from None
-    if len(content) > LARGEST:
-        raise ZooError(f"{called} holds more than {LARGEST:,} bytes of text; write fewer lines.")
-    return content
-
-
-def _line(number: int, line: bytes, task: str | None) -> dict[str, Any]:
-    try:
-        read = json.loads(line)
-    except UnicodeDecodeError:
-        raise ZooError(f"line {number:,} {_NO_UTF8}") from None
-    except (ValueError, RecursionError):
-        read = None
-    wrong = (
-        "a line is to be an object of JSON"
-        if not isinstance(read, dict)
-        else next((said for key, (fits, said) in _KEYS.items() if not fits(read.get(key))), None)
-        or _wrong_label(read.get("label"), task)
-    )
-    if wrong:
-        shown = brief(line.decode(errors="replace"))
-        raise ZooError(f"line {number:,}: {wrong}, not {shown}. Write {FORM}.")
-    return read
-
-
-_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "text": (lambda given: isinstance(given, str), "`text` is to be text"),
-    "split": (lambda given: given in (None, *PARTS), f"`split` is to be {', '.join(PARTS)}"),
-}
-"""Key of a line to whether a value fits, and what is said where it does not."""
-
-
-def _wrong_label(given: Any, task: str | None) -> str | None:
-    """Return what is said of a label that does not fit the task; None of one that does."""
-    numbers = task == REGRESSION
-    if given is None or type(given) in ((str, int, float) if numbers else (str, int)):
-        return None
-    whole = "text, or a whole number; with `task: node-regression` any number"
-    return "`label` is to be " + ("a number" if numbers else whole)
+        vectorizer = TfidfVectorizer(vocabulary=column.terms)
+        vectorizer.idf_ = np.array(column.weights)
+        features = vectorizer.transform(self.texts).astype(np.float32)
+        return sparse.csr_array(features), tuple(column.terms)

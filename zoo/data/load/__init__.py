@@ -5,21 +5,17 @@ from zoo.data.load.by_name import (
     dataset_problems,
     default_split,
     load_data,
-    on_disk_folder,
+    load_graph,
+    load_unless_graph_file,
+    own_files,
     own_graph,
     read_graph,
     resolved_dataset,
-)
-from zoo.data.load.graph import (
-    STREAMS,
-    learnt_once,
-    load_graph,
-    own_files,
-    prepare_on_disk,
     usual_batching,
-    whole_data,
     without_labels,
 )
+from zoo.data.load.named import on_disk_folder
+from zoo.data.load.on_disk import STREAMS, learnt_once, prepare_on_disk
 from zoo.data.load.readers import READERS
 
 __all__ = [
@@ -31,6 +27,7 @@ __all__ = [
     "learnt_once",
     "load_data",
     "load_graph",
+    "load_unless_graph_file",
     "on_disk_folder",
     "own_files",
     "own_graph",
@@ -38,6 +35,5 @@ __all__ = [
     "read_graph",
     "resolved_dataset",
     "usual_batching",
-    "whole_data",
     "without_labels",
 ]

@@ -1,9 +1,10 @@
-"""The table of data sets, and the one function that loads a graph by name or path."""
+"""The table of data sets, and loading data by a name of it or from files."""
 
 import contextlib
 import dataclasses
 import functools
 import logging
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,29 +22,33 @@ from zoo.config.options import (
 from zoo.config.recipe import Recipe, divide, word
 from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
-from zoo.data.files.pair_folders import has_pairs
+from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
-from zoo.data.from_objects import FEATURES
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
-from zoo.data.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.data.load.named import NAMED, NAMED_PAIRS, known_metric
-from zoo.data.load.obtain import (
-    SplitFile,
+from zoo.data.load.named import (
+    NAMED,
+    NAMED_PAIRS,
+    SERIES_WORDS,
+    SET_WORDS,
     check_size,
     find,
     find_split,
+    known_metric,
     obtain,
     obtain_split,
     on_disk_folder,
     path_of,
 )
-from zoo.data.load.readers import KINDS, READERS, reader_of, whole_reader
-from zoo.data.mapped.reader import is_on_disk, read_meta, read_on_disk
+from zoo.data.load.readers import KINDS, READERS, dataset_reader, graph_reader
+from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
 from zoo.data.samples import GRAPHS_SPLIT, Separate
 from zoo.data.snapshots import Snapshots
+from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
 from zoo.data.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, reading, unknown
@@ -55,17 +60,26 @@ TaskName = Literal[tuple(NODE_METRICS)]
 
 
 def _builder(name: str) -> Callable[..., Dataset]:
-    what, nodes, first = NAMED[name].what, NAMED[name].nodes, NAMED[name].task
+    what, nodes, usual_task = NAMED[name].what, NAMED[name].nodes, NAMED[name].task
 
-    def build(*, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = first) -> Dataset:
+    def build(
+        *, features: Annotated[Spec, FEATURES] = "raw", task: TaskName = usual_task
+    ) -> Dataset:
         known = NAMED[name]
         path = find(name) or obtain(name, known.source, known.nodes)
         if is_on_disk(path):
             return read_on_disk(path, features=features, task=task)
         arrays = read_prepared(path)
         check_size(name, path, arrays, known.nodes)
-        data = _made(path, name, arrays, task, known.split, features=features)
-        return data if known.published is None else _with_split(data, known.published)
+        data = _make(path, name, arrays, task, known.split, features=features)
+        if known.published is None or data.masks is not None:
+            return data
+        # A split whose file is not here is downloaded when it is asked for.
+        published = functools.partial(obtain_split, name, known.published, len(data.y))
+        masks = None
+        with contextlib.suppress(ZooError):  # of another file, which is told where it is asked for
+            masks = published() if find_split(name, known.published) else None
+        return dataclasses.replace(data, masks=masks, published=published)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
@@ -74,17 +88,6 @@ def _builder(name: str) -> Callable[..., Dataset]:
         "    task: what the labels are for, which the metric follows from."
     )
     return build
-
-
-def _with_split(data: Dataset, split: SplitFile) -> Dataset:
-    """Return a data set with its published split; a file not here is had when it is asked for."""
-    if data.masks is not None:
-        return data
-    published = functools.partial(obtain_split, data.name, split, len(data.y))
-    masks = None
-    with contextlib.suppress(ZooError):  # of another file, which is told where it is asked for
-        masks = published() if find_split(data.name, split) else None
-    return dataclasses.replace(data, masks=masks, published=published)
 
 
 DATASETS = Table(
@@ -106,6 +109,22 @@ _SPLITS = {
 """The split of each word where a recipe names none."""
 
 
+def load_graph(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset:
+    """Load one graph by name, from files, or draw one; arguments as those of `load_data`.
+
+    A graph on disk is not read but mapped.
+
+    Raises:
+        ZooError: as `load_data`, or what it loads is no graph.
+    """
+    data = load_data(spec, features=features, **options)
+    if not isinstance(data, Dataset):
+        raise ZooError(
+            f"{data.name} is no graph, but {len(data.y):,} {data.unit}; load it by `zoo.load_data`."
+        )
+    return data
+
+
 def load_data(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> Dataset | Separate:
     """Load a graph, many, some in time, or pairs of sentences, by name or from files; or draw one.
 
@@ -121,27 +140,25 @@ def load_data(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> D
     Raises:
         ZooError: an unknown name or option, a graph that cannot be had, or a file that is wrong.
     """
-    own = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
-    given = {"features": features} if features != "raw" else {}
-    spec = {**own, **given, **options}
-    wrong = dataset_problems(spec, ())
-    if wrong:
-        raise ZooError(f"dataset {own.get('name')!r}: " + " ".join(map(_sentence, wrong)))
+    spec = _mapping(spec)
+    spec = {**spec, **({"features": features} if features != "raw" else {}), **options}
+    name = spec.get("name")
+    _refuse(name, dataset_problems(spec, ()))
     try:
-        if (name := spec["name"]) in DATASETS:
+        if name in DATASETS:
             if user_path(name).exists():
                 logging.getLogger(__name__).warning(_two_of_a_name(name))
-            made = pick(DATASETS, spec)
-            if isinstance(made, Dataset | Separate):
-                return made
-            kind = type(made).__name__
+            data = pick(DATASETS, spec)
+            if isinstance(data, Dataset | Separate):
+                return data
+            kind = type(data).__name__
             raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
-        if reader := whole_reader(path := path_of(name), spec):
+        if reader := dataset_reader(path := path_of(name), spec):
             return reader(path, **_options(spec))
         if folder := on_disk_folder(name):
-            kept = {key: spec[key] for key in ("features", "task") if key in spec}
-            return read_on_disk(folder, **kept)
-        common = _divided(spec)[1]
+            own = {key: spec[key] for key in ("features", "task") if key in spec}
+            return read_on_disk(folder, **own)
+        common = _divide(spec)[1]
         common.pop("task", None)
         return own_graph(name, read_graph(spec), **common)
     except MemoryError as error:
@@ -157,27 +174,35 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     Raises:
         ZooError: an unknown option, or a file that cannot be read: which, and what is wrong.
     """
-    spec = dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
-    if whole := whole_reader(path_of(spec["name"]), spec):
-        kind = KINDS.get(whole, "pairs of sentences")
-        raise ZooError(f"{spec['name']} is {kind} and no graph; `zoo train` reads it as it is.")
-    if (name := spec["name"]) in DATASETS:
+    spec = _mapping(spec)
+    name, path = spec["name"], path_of(spec["name"])
+    if reader := dataset_reader(path, spec):
+        kind = KINDS.get(reader, "pairs of sentences")
+        raise ZooError(f"{name} is {kind} and no graph; `zoo train` reads it as it is.")
+    if name in DATASETS:
         if user_path(name).exists():
             raise ZooError(_two_of_a_name(name))
-        if not path_of(name).exists():
+        if not path.exists():
             raise ZooError(f"{name} is a graph of the zoo, in no file here; name a path.")
-    if wrong := _file_problems(spec, (), ()):
-        raise ZooError(f"dataset {spec['name']!r}: " + " ".join(map(_sentence, wrong)))
-    path = path_of(spec["name"])
-    own, common = _divided(spec)
+    _refuse(name, _file_problems(spec, (), ()))
+    own, common = _divide(spec)
     task = common.get("task")
     with reading(path, "a folder of tables" if path.is_dir() else f"a file of {path.suffix}"):
-        arrays = reader_of(path)(path, task, **own)
+        arrays = graph_reader(path)(path, task, **own)
     return arrays._replace(task=task or arrays.task)
 
 
-def _two_of_a_name(name: str) -> str:
-    return f"{name} is a data set of the zoo; write ./{name} for the file or folder of that name."
+def load_unless_graph_file(spec: dict[str, Any]) -> Dataset | Separate | None:
+    """Load what a spec names where it is no file of a graph; return None where it is one.
+
+    Raises:
+        ZooError: as `load_data`.
+    """
+    path, name = path_of(spec["name"]), spec["name"]
+    if not path.exists():
+        discover()  # it may be of another package
+    generated = name in DATASETS and name not in NAMED and not path.exists()
+    return load_data(spec) if generated or dataset_reader(path, spec) else None
 
 
 def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
@@ -197,15 +222,19 @@ def own_graph(name: str, arrays: GraphArrays, **common: Any) -> Dataset:
     stem = path.resolve().name if path.is_dir() else Path(path.name.removesuffix(".gz")).stem
     known = NAMED.get(stem)
     task = arrays.task or (known and known.task)
-    return _made(path, stem, arrays, task, known and known.split, **common)
+    return _make(path, stem, arrays, task, known and known.split, **common)
 
 
-def _made(path, name: str, arrays: GraphArrays, task, split, **common: Any) -> Dataset:
+def _make(path, name: str, arrays: GraphArrays, task, split, **common: Any) -> Dataset:
     task = task or infer_task(arrays.labels)
     try:
         return make_dataset(name, arrays, task=task, split=split, **common)
     except ZooError as error:
         raise of_file(path, error) from None
+
+
+def _two_of_a_name(name: str) -> str:
+    return f"{name} is a data set of the zoo; write ./{name} for the file or folder of that name."
 
 
 def common_options(
@@ -227,6 +256,31 @@ def common_options(
             `out`: against them; `separate`: both, apart, for a model with this option.
         relations: `separate`: kinds of edges are kept apart, for a model with `relations: K`.
     """
+
+
+# What is wrong with a spec, and what it means
+
+
+def _mapping(spec: Spec | Path) -> dict[str, Any]:
+    return dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
+
+
+def _options(spec: Spec) -> dict[str, Any]:
+    return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
+
+
+def _divide(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Divide the options of a graph of one's own into those of its reader and the common ones."""
+    options = _options(spec)
+    common = {key: options.pop(key) for key in options_of(common_options) if key in options}
+    return options, common
+
+
+def _refuse(name: object, wrong: list[Problem]) -> None:
+    if wrong:
+        at_name = ((), ("name",))
+        texts = (problem.message if problem.path in at_name else str(problem) for problem in wrong)
+        raise ZooError(f"dataset {name!r}: {' '.join(texts)}")
 
 
 def dataset_problems(
@@ -267,27 +321,24 @@ def _file_problems(spec: Spec, path: tuple, also: Iterable[str]) -> list[Problem
         return [Problem(where, f"{unknown('dataset', name, DATASETS)} {hint}")]
     if wrong := _task_problems(spec, path):
         return wrong
-    if whole := whole_reader(file, spec):
-        return option_problems(name, whole, _options(spec), path, also)
+    if reader := dataset_reader(file, spec):
+        return option_problems(name, reader, _options(spec), path, also)
     try:
-        reader = reader_of(file)
+        reader = graph_reader(file)
     except ZooError as error:
         return [Problem(where, str(error))]
-    own, common = _divided(spec)
-    found = _on_disk_problems(common, path) if is_on_disk(file) else []
-    found += option_problems(name, reader, own, path, [*options_of(common_options), *also])
-    return found + option_problems(name, common_options, common, path)
-
-
-def _on_disk_problems(common: Mapping[str, Any], path: tuple) -> list[Problem]:
-    """Return the options of edges that a graph on disk has not."""
-    usual = {key: each.default for key, each in options_of(common_options).items()}
-    said = "a graph on disk has no weights, directions or kinds of edges; leave {} out."
-    return [
-        Problem((*path, key), said.format(key))
-        for key in ("duplicates", "direction", "relations")
-        if common.get(key, usual[key]) != usual[key]
-    ]
+    own, common = _divide(spec)
+    wrong = []
+    if is_on_disk(file):
+        usual = {key: option.default for key, option in options_of(common_options).items()}
+        message = "a graph on disk has no weights, directions or kinds of edges; leave {} out."
+        wrong += [
+            Problem((*path, key), message.format(key))
+            for key in ("duplicates", "direction", "relations")
+            if common.get(key, usual[key]) != usual[key]
+        ]
+    wrong += option_problems(name, reader, own, path, [*options_of(common_options), *also])
+    return wrong + option_problems(name, common_options, common, path)
 
 
 def resolved_dataset(spec: Spec) -> dict[str, Any]:
@@ -295,14 +346,49 @@ def resolved_dataset(spec: Spec) -> dict[str, Any]:
     name = spec if isinstance(spec, str) else spec["name"]
     if name in DATASETS:
         return resolved(DATASETS, spec)
-    if whole := whole_reader(path_of(name), spec):
-        return {"name": name, **resolved_options(whole, _options(spec))}
-    own, common = _divided(spec)
-    options = {
+    if reader := dataset_reader(path_of(name), spec):
+        return {"name": name, **resolved_options(reader, _options(spec))}
+    own, common = _divide(spec)
+    return {
+        "name": name,
         **resolved_options(common_options, common),
-        **resolved_options(reader_of(path_of(name)), own),
+        **resolved_options(graph_reader(path_of(name)), own),
     }
-    return {"name": name, **options}
+
+
+def without_labels(spec: Spec, trained_on: Spec | None = None) -> Spec:
+    """Return a spec of files of one's own whose labels are not looked at, if their reader can so.
+
+    Args:
+        spec: of the data that are to be predicted.
+        trained_on: of the data of training, whose options say what reads the others.
+    """
+    own = _mapping(spec)
+    if own["name"] in DATASETS or not (path := path_of(own["name"])).exists():
+        return spec
+    reader = dataset_reader(path, trained_on or own) or dataset_reader(path, own)
+    known = options_of(reader or graph_reader(path))
+    return {"labels": "ignore", **own} if "labels" in known else spec
+
+
+def own_files(spec: Spec) -> list[Path]:
+    """Return the files of one's own graph; of one on disk `meta.json`, which knows the others."""
+    spec = _mapping(spec)
+    if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
+        file = spec.get("path")  # of words for files of one's own
+        return [user_path(file)] if isinstance(file, str) and user_path(file).is_file() else []
+    path, tables = path_of(spec["name"]), ("nodes", "edges")
+    if has_pairs(path):
+        return pair_files(path, spec.get("source"), spec.get("target"))
+    if folder := tu_folder(path):
+        return sorted(folder.glob("*_*.txt"))
+    options = (spec.get(key) for key in (*tables, "terms_of"))
+    files = [path, *(Path(file).expanduser() for file in options if file)]
+    if path.is_dir():
+        files += [path / META, *(path / f"{table}{end}" for table in tables for end in SUFFIXES)]
+        for table in tables:
+            files += sorted(file for end in SUFFIXES for file in path.glob(f"{table}-*{end}"))
+    return [file for file in files if file.is_file()]
 
 
 def default_split(name: str) -> str | None:
@@ -317,32 +403,32 @@ def default_split(name: str) -> str | None:
     return NAMED[stem].split if stem in NAMED else None
 
 
+def usual_batching(spec: Spec) -> str | None:
+    """Return how data are divided into batches by default, None where all is one; reads nothing.
+
+    Args:
+        spec: what names the data.
+    """
+    name = _mapping(spec)["name"]
+    builder = DATASETS[name] if name in DATASETS else dataset_reader(path_of(name), spec)
+    kind = builder and typing.get_type_hints(builder).get("return")
+    usual = getattr(kind, "batching", Dataset.batching)[0]
+    return None if usual == Dataset.batching[0] else usual
+
+
 def scored_on(recipe: Recipe) -> str:
     """Return what scores are of, data and split: those of others are no comparison."""
     dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
     name = word(dataset)
     split = word(options.pop("split", None) or default_split(name) or "")
-    asked = [f"{key} {each}" for key, each in options.items() if (key, each) != ("horizon", 1)]
-    return ", ".join(each for each in (name, split, *asked) if each)
+    rest = [f"{key} {value}" for key, value in options.items() if (key, value) != ("horizon", 1)]
+    return ", ".join(part for part in (name, split, *rest) if part)
 
 
 def metric_of(recipe: Recipe) -> str | None:
     """Return what a recipe is measured by, None where that is not known without its data."""
-    said = (recipe.measured and recipe.measured.metric) or (recipe.expect and recipe.expect.metric)
-    asked = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
-    return said or asked or known_metric(word(recipe.dataset))
-
-
-def _divided(spec: Spec) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Divide the options of a graph of one's own into those of its reader and the common ones."""
-    options = _options(spec)
-    common = {key: options.pop(key) for key in options_of(common_options) if key in options}
-    return options, common
-
-
-def _options(spec: Spec) -> dict[str, Any]:
-    return {} if isinstance(spec, str) else {k: v for k, v in spec.items() if k != "name"}
-
-
-def _sentence(problem: Problem) -> str:
-    return str(problem) if problem.path not in ((), ("name",)) else problem.message
+    metric = (recipe.measured and recipe.measured.metric) or (
+        recipe.expect and recipe.expect.metric
+    )
+    of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    return metric or of_task or known_metric(word(recipe.dataset))

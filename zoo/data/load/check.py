@@ -5,7 +5,7 @@ something that the zoo refuses or that makes scores meaningless. What is wrong i
 here, and not as the first error, so that all of it is seen at once.
 
 A graph in memory, in files or on disk becomes one `Graph`, of which edges and features have been
-counted block by block; each function of `_LOOKS` then says one thing of it.
+counted block by block; the functions of `_check_graph` then say one thing of it each.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from tqdm import tqdm
 
 from zoo.config.learnt_columns import scaled_numbers
 from zoo.data import Dataset, GraphArrays
+from zoo.data.features import lie_apart
 from zoo.data.files.graph_arrays import (
     NO_EDGES,
     PARTS,
     check_edge_features,
     check_edges,
+    check_feature_shape,
     check_ids,
     check_masks,
     check_names,
     check_room,
-    check_rows,
     check_weights,
 )
-from zoo.data.from_objects import lie_apart
 from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.reader import read_meta, read_on_disk
 from zoo.data.mapped.writer import blocks, sha256
@@ -91,9 +91,23 @@ _UNEQUAL = 3
 _FEW_TOKENS = 10
 """Tokens below which the lengths of two sides say nothing."""
 
-_AGAIN = "copy the folder again, or write it again with `zoo data prepare`"
 
-_ONE_WAY = "some edges are there in one direction only"
+class Edges(NamedTuple):
+    """What the edges of a canonical graph are.
+
+    Attributes:
+        indptr: (N+1,) where the neighbours of each node begin.
+        indices: (E,) all of them, each node among its own.
+        neighbourhoods: (N,) a hash of the neighbours of each node.
+        same: how many join nodes of one class, both directions counted.
+        ends: (C,) how many have a node of each class as one end, both ends labelled.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    neighbourhoods: np.ndarray
+    same: int
+    ends: np.ndarray
 
 
 class Rows(NamedTuple):
@@ -108,35 +122,15 @@ class Rows(NamedTuple):
     mutual: float | None
 
 
-class Edges(NamedTuple):
-    """What the edges of a canonical graph are, as far as they are right.
-
-    Attributes:
-        indptr: (N+1,) where the neighbours of each node begin.
-        indices: (E,) all of them, each node among its own.
-        wrong: what is wrong with them first, or nothing.
-        around: (N,) a hash of the neighbours of each node.
-        same: how many join nodes of one class, both directions counted.
-        ends: (C,) how many have a node of each class as one end, both ends labelled.
-    """
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    wrong: str
-    around: np.ndarray
-    same: int
-    ends: np.ndarray
-
-
 class Columns(NamedTuple):
     """What the columns of features (N, F) hold: of each, (F,), but for the hashes of rows, (N,)."""
 
-    gaps: np.ndarray
+    missing: np.ndarray
     infinite: np.ndarray
     low: np.ndarray
     high: np.ndarray
     mean: np.ndarray
-    spread: np.ndarray
+    deviation: np.ndarray
     hashes: np.ndarray
 
 
@@ -177,20 +171,23 @@ def _(data: GraphArrays) -> list[Finding]:
     labels = refused_by("labels", lambda: check_task(check_labels(data.labels, task), task))
     features = refused_by("features", lambda: _check_features(data))
     names = [] if labels else refused_by("names", lambda: check_names(data))
-    found = [*ids, *edges, *names]
+    findings = [*ids, *edges, *names]
     if names:  # the rest is told without them
         data = data._replace(label_names=None, feature_names=None)
     if task == CLASSIFICATION and (classes := one_hot(data.labels)) is not None:
         data = data._replace(labels=classes)
         text, fix = "a 1 in each row, read as its class", "`task=node-multilabel` keeps them apart"
-        found.append(Finding("one-hot labels", "look", text, fix))
-    own, rows = (None, None) if edges else _edges_of_rows(data, _classes(data, task, not labels))
-    columns = None if features else _columns_of(data.features)
-    return found + _looked_at(Graph(data, task, own, columns, rows), features, labels)
+        findings.append(Finding("one-hot labels", "look", text, fix))
+    graph = Graph(data, task, columns=None if features else _count_in_columns(data.features))
+    if not edges:
+        indptr, indices, rows = _canonical(data)
+        classes = _classes(data, task, not labels)
+        graph = graph._replace(edges=_count_edges(indptr, indices, classes), rows=rows)
+    return findings + _check_graph(graph, features, labels)
 
 
 def _check_features(data: GraphArrays) -> None:
-    check_rows(data.features, len(data.labels))
+    check_feature_shape(data.features, len(data.labels))
     check_room(data.features.shape)
     if data.columns:
         data.columns.fit()
@@ -198,43 +195,37 @@ def _check_features(data: GraphArrays) -> None:
 
 @check.register
 def _(data: Dataset) -> list[Finding]:
-    return _looked_at(_graph_of(data))
-
-
-def _graph_of(data: Dataset) -> Graph:
-    """Return a data set as a graph to look at; of one on disk all is read, block by block."""
+    """Look at a data set; of one on disk all is read, block by block."""
     arrays = GraphArrays(
         NO_EDGES, data.y.numpy(), data.x.numpy(), _arrays(data.masks), data.ids, data.labels,
         data.feature_names, data.task, columns=data.columns,
     )  # fmt: skip
-    indptr, indices = (each.numpy() for each in neighbours(data.graph))
-    edges = _edges_of(indptr, indices, _classes(arrays, data.task))
-    return Graph(arrays, data.task, edges, _columns_of(arrays.features))
+    indptr, indices = (part.numpy() for part in neighbours(data.graph))
+    edges = _count_edges(indptr, indices, _classes(arrays, data.task))
+    return _check_graph(Graph(arrays, data.task, edges, _count_in_columns(arrays.features)))
 
 
 @check.register
 def _(data: Path) -> list[Finding]:
+    """Compare the files of a graph on disk with their checksums, and look at it if they are so."""
     if refused := refused_by("folder", lambda: read_meta(data)):
         return refused
-    found = _files(data)
-    if refused := refused_by("folder", lambda: read_on_disk(data)):
-        return found + refused
-    graph = _graph_of(read_on_disk(data))
-    if wrong := graph.edges.wrong:
-        fix = "write the folder with `zoo data prepare`" if wrong == _ONE_WAY else _AGAIN
-        found.append(Finding("edges", "fix", wrong, fix))
-    else:
-        text = "both directions, ascending, one self-loop per node"
-        found.append(Finding("edges", "good", text))
-    damaged = "missing features", "infinite features"  # which nobody wrote
-    return found + [each._replace(fix=_AGAIN) if each.name in damaged else each
-                    for each in _looked_at(graph)]  # fmt: skip
+    arrays, changed = read_meta(data).arrays, []
+    for name, array in tqdm(arrays.items(), "checksums", disable=None):
+        path = data / f"{name}.npy"
+        if not path.is_file() or sha256(path) != array.sha256:
+            changed.append(path.name)
+    if changed:
+        fix = "copy the folder again, or write it again with `zoo data prepare`"
+        return [Finding("files", "fix", f"{', '.join(changed)} changed since written", fix)]
+    files = Finding("files", "good", f"{len(arrays)} with the checksums in meta.json")
+    return [files, *(refused_by("folder", lambda: read_on_disk(data)) or check(read_on_disk(data)))]
 
 
-def _looked_at(
+def _check_graph(
     graph: Graph, features: list[Finding] | None = None, labels: list[Finding] | None = None
 ) -> list[Finding]:
-    """Return all that is found in a graph; of features and labels that are refused, why."""
+    """Return all findings on a graph; of features and labels that are refused, why."""
     return [
         *_edges(graph),
         *_weights(graph),
@@ -247,37 +238,19 @@ def _looked_at(
     ]
 
 
-def _files(folder: Path) -> list[Finding]:
-    """Compare each file with the SHA-256 that was written down for it."""
-    arrays, wrong = read_meta(folder).arrays, []
-    for name, array in tqdm(arrays.items(), "checksums", disable=None):
-        path = folder / f"{name}.npy"
-        if not path.is_file() or sha256(path) != array.sha256:
-            wrong.append(path.name)
-    if wrong:
-        return [Finding("files", "fix", f"{', '.join(wrong)} changed since written", _AGAIN)]
-    return [Finding("files", "good", f"{len(arrays)} with the checksums in meta.json")]
-
-
-def _edges_of_rows(arrays: GraphArrays, labels: np.ndarray) -> tuple[Edges, Rows]:
-    """Return the edges of a canonical graph that rows (E, 2) of node numbers become."""
-    nodes = len(arrays.labels)
-    source, target = arrays.edges.astype(np.int64).T
-    along = _distinct(source * nodes + target)
-    other = along[along // nodes != along % nodes] if nodes else along
-    loops = np.arange(nodes) * (nodes + 1)
-    both = _distinct(np.r_[other, other % max(nodes, 1) * nodes + other // max(nodes, 1), loops])
-    mutual = (2 * len(other) - len(both) + nodes) / max(len(other), 1)
-    rows = Rows(len(source), len(source) - len(along), int((source == target).sum()),
+def _canonical(arrays: GraphArrays) -> tuple[np.ndarray, np.ndarray, Rows]:
+    """Return indptr and indices of the canonical graph that rows become, and what they were."""
+    nodes, (source, target) = len(arrays.labels), arrays.edges.astype(np.int64).T
+    ones = np.ones(len(source), bool)
+    pattern = sparse.csr_array((ones, (source, target)), shape=(nodes, nodes))
+    loop = source == target
+    others = (source[~loop], target[~loop])
+    others = sparse.csr_array((ones[~loop], others), shape=(nodes, nodes))
+    mutual = others.multiply(others.T).nnz / max(others.nnz, 1)
+    rows = Rows(len(source), len(source) - pattern.nnz, int(loop.sum()),
                 None if arrays.form == "undirected" else mutual)  # fmt: skip
-    indptr = np.searchsorted(both, np.arange(nodes + 1) * nodes)
-    return _edges_of(indptr, both % max(nodes, 1), labels), rows
-
-
-def _distinct(keys: np.ndarray) -> np.ndarray:
-    """Return the different keys (K,), ascending; by sorting, as `np.unique` is slow with many."""
-    keys = np.sort(keys)
-    return keys[np.r_[True, keys[1:] != keys[:-1]]] if len(keys) else keys
+    both = (others + others.T + sparse.eye_array(nodes, dtype=bool)).tocsr()
+    return both.indptr, both.indices, rows
 
 
 def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
@@ -287,64 +260,39 @@ def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
     return labels if whole else np.full(len(labels), -1)
 
 
-def _edges_of(indptr: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Edges:
-    """Look at all neighbours, block by block: ascending, none twice, loops, both directions.
-
-    Each edge is there in both directions only if the sum over the edges to a higher node, of the
-    products of their ends' keys, is that over the edges to a lower one.
-    """
-    nodes = len(labels)
-    keys, around = _keys(nodes), np.zeros(nodes, np.uint64)
-    up = down = same = 0
-    ends = np.zeros(int(labels.max(initial=0)) + 1, np.int64)
+def _count_edges(indptr: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Edges:
+    """Look at all neighbours, block by block."""
+    keys, neighbourhoods = _keys(len(labels)), np.zeros(len(labels), np.uint64)
+    same, ends = 0, np.zeros(int(labels.max(initial=0)) + 1, np.int64)
     for first, last in tqdm(list(ranges(indptr)), "edges", unit=" blocks", disable=None, delay=1):
         starts = indptr[first : last + 1].astype(np.int64)
         sources = np.array(indices[starts[0] : starts[-1]])
         targets = np.repeat(np.arange(first, last), np.diff(starts))
-        if wrong := _wrong(sources, targets, first, last, nodes):
-            return Edges(indptr, indices, wrong, around, 0, ends[:0])
         sums = np.r_[np.uint64(0), keys[sources].cumsum()][starts - starts[0]]
-        around[first:last] = np.diff(sums) - keys[first:last]
-        products = keys[sources] * keys[targets]
-        up += int(products[sources < targets].sum())
-        down += int(products[sources > targets].sum())
+        neighbourhoods[first:last] = np.diff(sums) - keys[first:last]
         one, other = labels[sources], labels[targets]
         known = (one >= 0) & (other >= 0) & (sources != targets)
         same += int((one[known] == other[known]).sum())
         ends += np.bincount(one[known], minlength=len(ends))
-    wrong = "" if (up - down) % 2**64 == 0 else _ONE_WAY
-    return Edges(indptr, indices, wrong, around, same, ends)
+    return Edges(indptr, indices, neighbourhoods, same, ends)
 
 
-def _wrong(sources: np.ndarray, targets: np.ndarray, first: int, last: int, nodes: int) -> str:
-    """Return what is wrong first with the neighbours `sources` of the nodes from first to last."""
-    outside = (sources < 0) | (sources >= nodes)
-    fails = np.zeros(len(sources), bool)
-    fails[1:] = (sources[1:] <= sources[:-1]) & (targets[1:] == targets[:-1])
-    if outside.any() or fails.any():
-        node = targets[(outside | fails).argmax()]
-        what = "lead out of the graph" if outside.any() else "do not ascend, or are there twice"
-        return f"neighbours of node {node} {what}"
-    alone = np.setdiff1d(np.arange(first, last), targets[sources == targets])
-    return f"node {alone[0]} has no self-loop" if len(alone) else ""
-
-
-def _columns_of(x: np.ndarray | sparse.csr_array) -> Columns | None:
+def _count_in_columns(x: np.ndarray | sparse.csr_array) -> Columns | None:
     """Look at all features (N, F), block by block.
 
     The hash of a row is the sum over columns of a hash of the bits, which is 0 of a 0, times the
     column's key: exact in columns of any scale. Hashes of 64 bits are equal by chance hardly ever.
     """
     from pandas.util import hash_array
+    from sklearn.preprocessing import StandardScaler
 
     nodes, width = x.shape
-    if not width:
+    if not nodes or not width:
         return None
     x = x.tocsr() if sparse.issparse(x) else x
     keys, hashes = _keys(width), np.zeros(nodes, np.uint64)
-    gaps, infinite = np.zeros(width, np.int64), np.zeros(width, np.int64)
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    total, squares, shift = np.zeros(width), np.zeros(width), np.zeros(width)
+    missing, infinite = np.zeros(width, np.int64), np.zeros(width, np.int64)
+    low, high, scaler = np.full(width, np.inf), np.full(width, -np.inf), StandardScaler()
     parts = list(blocks(nodes, max(_AT_ONCE // width, 1)))
     for part in tqdm(parts, "features", unit=" blocks", disable=None, delay=1):
         rows = (x[part].toarray() if sparse.issparse(x) else np.array(x[part])) + 0  # -0.0 is 0
@@ -352,20 +300,14 @@ def _columns_of(x: np.ndarray | sparse.csr_array) -> Columns | None:
         hashes[part] = bits @ keys
         with np.errstate(over="ignore"):
             finite = np.isfinite(rows.astype(np.float32))
-        missing = np.isnan(rows)
-        gaps += missing.sum(axis=0)
-        infinite += (~finite & ~missing).sum(axis=0)
-        low = np.minimum(low, np.where(finite, rows, np.inf).min(axis=0))
-        high = np.maximum(high, np.where(finite, rows, -np.inf).max(axis=0))
-        if part.start == 0:  # sums of squares of what is near 0 lose no digits
-            shift = np.where(finite, rows, 0).mean(axis=0, dtype=np.float64)
-        rows = np.where(finite, rows - shift, 0)
-        total += rows.sum(axis=0)
-        squares += np.square(rows).sum(axis=0)
-    known = np.maximum(nodes - gaps - infinite, 1)
-    spread = np.sqrt(np.maximum(squares / known - np.square(total / known), 0))
-    spread[low >= high] = 0
-    return Columns(gaps, infinite, low, high, total / known + shift, spread, hashes)
+        nan = np.isnan(rows)
+        missing += nan.sum(axis=0)
+        infinite += (~finite & ~nan).sum(axis=0)
+        rows = np.where(finite, rows, np.nan)
+        low, high = np.fmin(low, np.fmin.reduce(rows)), np.fmax(high, np.fmax.reduce(rows))
+        scaler.partial_fit(rows)
+    deviation = np.where(low < high, np.sqrt(scaler.var_), 0)
+    return Columns(missing, infinite, low, high, scaler.mean_, deviation, hashes)
 
 
 def _keys(count: int) -> np.ndarray:
@@ -378,7 +320,8 @@ def _edges(graph: Graph) -> Iterator[Finding]:
     """Look at the size of a graph, its components, and the rows that count for nothing."""
     if graph.edges is None:
         return
-    edges, rows, degree = graph.edges, graph.rows, np.diff(graph.edges.indptr) - 1
+    (indptr, indices, *_), rows = graph.edges, graph.rows
+    degree = np.diff(indptr) - 1
     nodes, pairs = len(degree), int(degree.sum()) // 2
     values = {"nodes": nodes, "edges": pairs, "rows": rows.count if rows else pairs}
     if values["rows"] == 0:
@@ -393,10 +336,9 @@ def _edges(graph: Graph) -> Iterator[Finding]:
         yield Finding("size", "fix", text, fix, values)
         return
     yield Finding("size", "good", text, values=values)
-    room = len(edges.indices) < min(2**31, available_memory() / 32)  # as SciPy takes it
-    if room and not edges.wrong:
-        own = np.ones(len(edges.indices), bool), np.array(edges.indices), np.array(edges.indptr)
-        pattern = sparse.csr_array(own, shape=(nodes, nodes))
+    if len(indices) < min(2**31, available_memory() / 32):  # as SciPy takes it
+        ones = np.ones(len(indices), bool)
+        pattern = sparse.csr_array((ones, np.array(indices), np.array(indptr)))
         count, groups = sparse.csgraph.connected_components(pattern, directed=False)
         largest = float(np.bincount(groups).max() / nodes)
         yield none_of("components", count - 1,
@@ -428,25 +370,26 @@ def _edges(graph: Graph) -> Iterator[Finding]:
         yield none_of("direction", 0 < rows.mutual < 1, text, fix, {"mutual": rows.mutual})
 
 
-def _weights(graph: Graph) -> list[Finding]:
+def _weights(graph: Graph) -> Iterator[Finding]:
     """Look at weights and features of edges, and how weights compare with an added loop's 1."""
     weights, features = graph.arrays.weights, graph.arrays.edge_features
-    found, rows = [], graph.rows.count if graph.rows else 0
-    if (
-        weights is not None
-        and graph.rows
-        and not (found := refused_by("weights", lambda: check_weights(weights, rows)))
-    ):
-        low, middle, high = np.quantile(weights, [0, 0.5, 1]).tolist()
-        text, far = f"from {low:g} to {high:g}, median {middle:g}", not 1 / APART < middle < APART
-        fix = "the loops that are added weigh 1: divide the column by its median"
-        found = [none_of("weights", far, text, fix, {"least": low, "median": middle, "most": high})]
-    if features is not None and graph.rows:
+    if graph.rows is None:
+        return
+    rows = graph.rows.count
+    if weights is not None:
+        refused = refused_by("weights", lambda: check_weights(weights, rows))
+        yield from refused
+        if not refused:
+            low, middle, high = np.quantile(weights, [0, 0.5, 1]).tolist()
+            values = {"least": low, "median": middle, "most": high}
+            text = f"from {low:g} to {high:g}, median {middle:g}"
+            fix = "the loops that are added weigh 1: divide the column by its median"
+            yield none_of("weights", not 1 / APART < middle < APART, text, fix, values)
+    if features is not None:
         name, width = "edge features", features.shape[-1]
         text = "1 feature of each edge" if width == 1 else f"{width:,} features of each edge"
-        told = Finding(name, "good", text, values={"edge_features": width})
-        found += refused_by(name, lambda: check_edge_features(features, rows)) or [told]
-    return found
+        good = Finding(name, "good", text, values={"edge_features": width})
+        yield from refused_by(name, lambda: check_edge_features(features, rows)) or [good]
 
 
 def _features(graph: Graph) -> Iterator[Finding]:
@@ -460,20 +403,20 @@ def _features(graph: Graph) -> Iterator[Finding]:
     text += ", fp16" if graph.arrays.features.dtype == np.float16 else ""
     if scaled_numbers(graph.arrays.columns and graph.arrays.columns.fit()):
         text += ", numbers standardised (`numbers: raw` leaves them)"
-    yield none_of("features", lie_apart(columns.mean, columns.spread), text,
+    yield none_of("features", lie_apart(columns.mean, columns.deviation), text,
                   "scales lie apart, or far from 0 and 1: train with `features: standard`",
                   {"features": len(columns.low), "least": least, "most": most})  # fmt: skip
     names, leave = _names(graph), "or leave columns out (`columns: [...]`)"
     if len(constant := np.flatnonzero(columns.low == columns.high)):
-        text = f"{len(constant):,}: {', '.join(names[each] for each in constant[:5])}"
+        text = f"{len(constant):,}: {', '.join(names[column] for column in constant[:5])}"
         fix = "they tell nothing; leave them out"
         yield Finding("constant features", "look", text, fix, {"constant": len(constant)})
     for name, kind, counts, fix in (
-        ("missing", "missing", columns.gaps, "fill them in, of a table by `missing: mean`,"),
+        ("missing", "missing", columns.missing, "fill them in, of a table by `missing: mean`,"),
         ("infinite", "infinite, or past 3e38", columns.infinite, "replace them in the file,"),
     ):
         order = (-counts).argsort(kind="stable")
-        bad = {names[each]: int(counts[each]) for each in order if counts[each]}
+        bad = {names[column]: int(counts[column]) for column in order if counts[column]}
         if total := sum(bad.values()):
             worst = ", ".join(f"{column} ({count:,})" for column, count in [*bad.items()][:5])
             text = f"{total:,} {'value is' if total == 1 else 'values are'} {kind}: {worst}"
@@ -482,20 +425,20 @@ def _features(graph: Graph) -> Iterator[Finding]:
 
 def _names(graph: Graph) -> tuple[str, ...]:
     count = len(graph.columns.low)
-    return graph.arrays.feature_names or tuple(f"column {each}" for each in range(count))
+    return graph.arrays.feature_names or tuple(f"column {column}" for column in range(count))
 
 
 def _repeated(graph: Graph) -> Iterator[Finding]:
     """Count nodes with features and neighbours of another, and test nodes like training ones."""
     edges, columns, masks = graph.edges, graph.columns, graph.arrays.masks
-    if edges is None or edges.wrong or columns is None or (columns.gaps + columns.infinite).any():
+    if edges is None or columns is None or (columns.missing + columns.infinite).any():
         return
-    kinds = columns.hashes
-    again = len(kinds) - len(_distinct(kinds * _keys(2)[1] + edges.around))
+    hashes = columns.hashes
+    again = len(hashes) - len(np.unique(hashes * _keys(2)[1] + edges.neighbourhoods))
     text, seen = f"{again:,} with the features and neighbours of another", 0
     if masks and len(columns.low) > _TELLING and not _refused_masks(graph.arrays):
         train, test = (masks[part][0] for part in ("train", "test"))
-        seen = int(np.isin(kinds[test], kinds[train]).sum())
+        seen = int(np.isin(hashes[test], hashes[train]).sum())
         text += f"; {seen:,} test nodes have the features of a training node"
     fix = "where one is tested and its like trained on, the score is too good"
     yield none_of("repeated nodes", again + seen, text, fix, {"repeated": again, "seen": seen})
@@ -518,10 +461,10 @@ def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Fin
     yield Finding("labels", "good", text, values=values)
     if labels.ndim == 2 and not known.any(axis=0).all():
         names = names or tuple(map(str, range(labels.shape[1])))
-        told = [names[each] for each in np.flatnonzero(~known.any(axis=0))]
-        text = f"of {', '.join(told[:5])} no value is known"
+        unknown = [names[target] for target in np.flatnonzero(~known.any(axis=0))]
+        text = f"of {', '.join(unknown[:5])} no value is known"
         fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
-        yield Finding("targets", "fix", text, fix, {"unknown": told})
+        yield Finding("targets", "fix", text, fix, {"unknown": unknown})
     elif task == REGRESSION:
         yield _target_spread(labels.reshape(len(labels), -1))
     elif labels.ndim == 2:
@@ -535,14 +478,14 @@ def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Fin
 
 def _class_sizes(counts: np.ndarray, names: tuple[str, ...], unit: str) -> Finding:
     classes, order = len(counts), (-counts).argsort(kind="stable")
-    text = ", ".join(f"{names[each]} ({counts[each]:,})" for each in order[:8])
+    text = ", ".join(f"{names[label]} ({counts[label]:,})" for label in order[:8])
     text += "" if classes <= 8 else f", ... {names[order[-1]]} ({counts[order[-1]]:,})"
-    values = {name: int(each) for name, each in zip(names, counts, strict=True)}
+    values = {name: int(count) for name, count in zip(names, counts, strict=True)}
     if classes == 1:
         fix = f"there is nothing to tell apart: label {unit} of another class"
         return Finding("classes", "fix", text, fix, values)
     text = f"{classes}: {text}; always the largest is right for {counts.max() / counts.sum():.1%}"
-    few = [names[each] for each in order if counts[each] < _FEW]
+    few = [names[label] for label in order if counts[label] < _FEW]
     fix = f"fewer than {_FEW} {unit} of {', '.join(few[:5])}: a split may miss them"
     return none_of("classes", len(few), text, fix, values)
 
@@ -571,16 +514,16 @@ def _leaks(graph: Graph) -> Iterator[Finding]:
     classes, counts = np.unique(labels[known], return_counts=True)
     classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
     names = graph.arrays.label_names or range(int(labels.max(initial=0)) + 1)
-    told: dict[str, list[str]] = {}
+    leaks: dict[str, list[str]] = {}
     for name, values in _values(graph):
-        for each in classes:
-            if _tells(values[labels == each], values[known & (labels != each)]):
-                told.setdefault(name, []).append(str(names[each]))
-    text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*told.items()][:5])
-    text = f"of {len(told):,} alone: {text}"
+        for label in classes:
+            if _separates(values[labels == label], values[known & (labels != label)]):
+                leaks.setdefault(name, []).append(str(names[label]))
+    text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*leaks.items()][:5])
+    text = f"of {len(leaks):,} alone: {text}"
     fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
-    if told:
-        yield Finding("columns that tell the label", "look", text, fix, told)
+    if leaks:
+        yield Finding("columns that tell the label", "look", text, fix, leaks)
 
 
 def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
@@ -592,7 +535,7 @@ def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
         yield from zip(_names(graph), x.T, strict=True)
 
 
-def _tells(own: np.ndarray, others: np.ndarray) -> bool:
+def _separates(own: np.ndarray, others: np.ndarray) -> bool:
     """Return whether values of a class, numbers or words, are never those of others."""
     if own.dtype.kind == "U":
         words = np.unique(own)
@@ -604,7 +547,7 @@ def _tells(own: np.ndarray, others: np.ndarray) -> bool:
 
 def _homophily(graph: Graph) -> Iterator[Finding]:
     """Look at how many edges join nodes of one class, and how many would by chance."""
-    if graph.edges is None or graph.edges.wrong or not (ends := graph.edges.ends).any():
+    if graph.edges is None or not (ends := graph.edges.ends).any():
         return
     share = float(graph.edges.same / ends.sum())
     chance = float(np.square(ends / ends.sum()).sum())
@@ -636,7 +579,7 @@ def _split(arrays: GraphArrays, task: str, labelled: bool = True) -> list[Findin
         return [Finding("split", "fix", f"none is marked as {' or '.join(empty)}", _BARE)]
     counts = {part: (masks[part] & (known | ~known.any())).sum(axis=1) for part in PARTS}
     at = int((np.stack(list(counts.values())) == 0).any(axis=0).argmax())  # else the first
-    sizes, splits = {part: int(each[at]) for part, each in counts.items()}, len(masks["train"])
+    sizes, splits = {part: int(size[at]) for part, size in counts.items()}, len(masks["train"])
     text = ", ".join(f"{part} {size:,}" for part, size in sizes.items())
     text += f", in {splits} splits" if splits > 1 else ""
     values = {**sizes, "splits": splits}
@@ -646,24 +589,25 @@ def _split(arrays: GraphArrays, task: str, labelled: bool = True) -> list[Findin
     scored = known.any() and labelled
     if bare := scored and refused_by("split", lambda: _check_scores(arrays, task)):
         return [bare[0]._replace(found=text, values=values)]
-    found = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
+    findings = [Finding("split", "good", f"{text}; no node is in two parts", values=values)]
     classes = _classes(arrays, task, labelled)
     unseen = np.setdiff1d(classes[classes >= 0], classes[masks["train"][0]])
     if len(unseen):
-        named = [str((arrays.label_names or range(max(unseen) + 1))[each]) for each in unseen]
-        text = f"training has no node of {', '.join(named[:5])}"
+        every = arrays.label_names or range(max(unseen) + 1)
+        names = [str(every[label]) for label in unseen]
+        text = f"training has no node of {', '.join(names[:5])}"
         fix = "nothing can learn such a class: put nodes of it into train"
-        found.append(Finding("unseen classes", "fix", text, fix, {"unseen": named}))
-    return found
+        findings.append(Finding("unseen classes", "fix", text, fix, {"unseen": names}))
+    return findings
 
 
 def _check_scores(arrays: GraphArrays, task: str) -> None:
     """Refuse a part of a split that has no score, such as ROC-AUC of nodes of one class."""
     masks, labels = arrays.masks, check_labels(arrays.labels, task)
     count, classes = len(masks["train"]), classes_of(labels, arrays.label_names)
-    for each in range(count):
-        own = {part: torch.tensor(labels[mask[each]]) for part, mask in masks.items()}
-        check_scores(TASKS[task](), own, classes, f"split {each}, " if count > 1 else "")
+    for split in range(count):
+        own = {part: torch.tensor(labels[mask[split]]) for part, mask in masks.items()}
+        check_scores(TASKS[task](), own, classes, f"split {split}, " if count > 1 else "")
 
 
 @check.register
@@ -673,17 +617,18 @@ def _(data: Snapshots) -> list[Finding]:
     times, nodes, _ = series.values.shape
     first, last = time_names(series.times[[0, -1]])
     size = f"{nodes:,} nodes at {times:,} times, {first} to {last}, in steps of {series.steps.size}"
-    told = f"{', '.join(series.names)}; {series.names[0]} is predicted"
-    counts = [(each.num_edges() - nodes) // 2 for each in data.graphs.graphs]
-    span = dict.fromkeys(f"{each:,}" for each in (min(counts), max(counts)))
+    columns = f"{', '.join(series.names)}; {series.names[0]} is predicted"
+    counts = [(graph.num_edges() - nodes) // 2 for graph in data.graphs.graphs]
+    span = dict.fromkeys(f"{count:,}" for count in (min(counts), max(counts)))
     edges = f"{' to '.join(span)}, of {len(counts):,} graphs in time"
     edges = f"{counts[0]:,} at all times" if len(counts) == 1 else edges
     edges += "" if series.weights is None else ", with weights"
     enough = len(data.y) >= 3
-    known = [each[np.isfinite(each)] for each in y.T]
-    unknown, never = int(np.isnan(y).sum()), sum(len(each) == 0 for each in known)
-    constant = sum(len(each) > 0 and bool((each == each[0]).all()) for each in known)
-    spread = np.array([each.std() for each in known if len(each)])
+    known = [values[np.isfinite(values)] for values in y.T]  # of each node
+    unknown, never = int(np.isnan(y).sum()), sum(len(values) == 0 for values in known)
+    known = [values for values in known if len(values)]
+    constant = sum(bool((values == values[0]).all()) for values in known)
+    spread = np.array([values.std() for values in known])
     apart = len(spread) and spread.max() > 10 * np.median(spread) and data.scale == "none"
     finite = y[np.isfinite(y)] if never < nodes else np.array([np.nan])
     lowest, highest = float(finite.min()), float(finite.max())
@@ -691,7 +636,7 @@ def _(data: Snapshots) -> list[Finding]:
         Finding("size", "good" if enough else "fix", size, "" if enough else
                 f"training needs {data.lags + data.horizon + 2:,} times at least",
                 {"nodes": nodes, "times": times}),
-        Finding("columns", "good", told, values={"columns": list(series.names)}),
+        Finding("columns", "good", columns, values={"columns": list(series.names)}),
         none_of("edges", max(counts) == 0, edges, "only attention tells nodes of each other: name "
                 "a table of them, `edges: PATH`", {"edges": max(counts), "graphs": len(counts)}),
         none_of("unknown", unknown, f"{unknown / y.size:.1%} of {series.names[0]}",
@@ -710,14 +655,14 @@ def _(data: Snapshots) -> list[Finding]:
 def _(data: SentencePairs) -> list[Finding]:
     """Look at pairs of sentences: lengths, repeated and unlikely ones, tests seen in training."""
     masks = {part: mask[0] for part, mask in data.masks.items()}
-    sources, targets = _keys_of_graphs(data.sources), _keys_of_graphs(data.targets)
+    sources, targets = _sentence_keys(data.sources), _sentence_keys(data.targets)
     pairs = [*zip(sources, targets, strict=True)]
     longest = torch.maximum(data.sources.lengths, data.targets.lengths)
     shortest = torch.minimum(data.sources.lengths, data.targets.lengths)
     unequal = int(((longest > _UNEQUAL * shortest) & (longest > _FEW_TOKENS)).sum())
     trained = {sources[row] for row in masks["train"].nonzero().squeeze(1).tolist()}
-    asked = [row for part in PARTS[1:] for row in masks[part].nonzero().squeeze(1).tolist()]
-    seen = sum(sources[row] in trained for row in asked)
+    rows = [row for part in PARTS[1:] for row in masks[part].nonzero().squeeze(1).tolist()]
+    seen = sum(sources[row] in trained for row in rows)
     same = sum(source == target for source, target in pairs)
     long = int((longest > data.longest).sum())
     size = ", ".join(f"{part} {int(mask.sum()):,}" for part, mask in masks.items())
@@ -747,18 +692,17 @@ def _(data: SentencePairs) -> list[Finding]:
 def _(data: Samples) -> list[Finding]:
     """Look at graphs with a label each: their sizes, features, classes, split and repetitions."""
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
-    given = masks, data.ids, data.labels, data.feature_names
-    arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), *given)
-    dealt = f"none of its own: {data.split} deals the labelled samples at random"
-    keys = [each.numpy().tobytes() for each in data.x.split(sizes.tolist())]
-    repeated = count - len(set(keys))
+    names = data.ids, data.labels, data.feature_names
+    arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
+    at_random = f"none of its own: {data.split} deals the labelled samples at random"
+    repeated = count - len({x.numpy().tobytes() for x in data.x.split(sizes.tolist())})
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
-        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", at_random)]),
         none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
@@ -771,27 +715,29 @@ def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
         used = len(data.x.unique())
         values = {"tokens": data.tokens, "used": used}
         return [Finding("tokens", "good", f"{data.tokens:,}, {used:,} of them used", values=values)]
-    columns = _columns_of(arrays.features)
+    columns = _count_in_columns(arrays.features)
     fix = "samples are read as they are: change it where they come from"
-    found = _features(Graph(arrays, data.task, columns=columns))
-    return [each._replace(fix=fix) if each.fix and columns else each for each in found]
+    findings = _features(Graph(arrays, data.task, columns=columns))
+    return [finding._replace(fix=fix) if finding.fix and columns else finding
+            for finding in findings]  # fmt: skip
 
 
 def _lengths(name: str, lengths: Tensor) -> Finding:
     """Tell how long samples are."""
-    told = _spread(name, lengths.numpy())
-    empty = told.values["least"] == 0
-    return told._replace(verdict="fix", fix="leave out what is empty") if empty else told
+    finding = _spread(name, lengths.numpy())
+    if finding.values["least"] == 0:
+        return finding._replace(verdict="fix", fix="leave out what is empty")
+    return finding
 
 
 def _spread(name: str, counts: np.ndarray) -> Finding:
-    spread = {key: float(np.quantile(counts, each)) for key, each in QUANTILES.items()}
-    text = ", ".join(f"{key} {each:g}" for key, each in spread.items())
+    spread = {key: float(np.quantile(counts, share)) for key, share in QUANTILES.items()}
+    text = ", ".join(f"{key} {value:g}" for key, value in spread.items())
     return Finding(name, "good", text, values=spread)
 
 
-def _keys_of_graphs(sentences: Sentences) -> list[bytes]:
-    """Return what two sentences have in common only where they are the same."""
+def _sentence_keys(sentences: Sentences) -> list[bytes]:
+    """Return the bytes of the tokens of each sentence."""
     tokens, offsets = sentences.tokens.numpy(), sentences.offsets.numpy()
     return [tokens[first:last].tobytes() for first, last in zip(offsets, offsets[1:], strict=False)]
 

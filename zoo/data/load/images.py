@@ -14,16 +14,16 @@ from torch import nn
 
 from zoo.config.options import Count, Number, Spec
 from zoo.data.dataset import Dataset, make_dataset
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
-from zoo.data.files.prepared import read_images, read_masks, read_unchecked
-from zoo.data.from_objects import FEATURES
+from zoo.data.files.prepared import read_images, read_unchecked
 from zoo.data.samples import Readout, Samples
-from zoo.errors import ZooError, of_file
+from zoo.errors import ZooError, reading
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
 from zoo.system.cache import data_file
 from zoo.system.files import user_path
-from zoo.tasks.labels import ACCURACY, CLASSIFICATION, GRAPHS, encode_text
+from zoo.tasks.labels import ACCURACY, CLASSIFICATION, GRAPHS, check_labels, encode_text
 
 SPLIT = "ratio-70-10-20"
 """The default split: no benchmark fixes one for these images."""
@@ -33,6 +33,8 @@ NODES_SPLIT = "per-class-50"
 
 ENCODER = Path(__file__).with_name("image_encoder.safetensors")
 """Weights of `encoder`."""
+
+Masks = dict[str, np.ndarray] | None
 
 _KEYS = "`images` (S, H, W) or (S, H, W, C), uint8, and `labels` (S,)"
 
@@ -61,15 +63,12 @@ def images(
         readout: what is read of an image: the `mean` over its patches, or a `class-token`.
     """
     file = user_path(path)
-    found = _graphs(file.stem, *_read(file), 255, patch, window, skip, readout)
-    try:
-        masks = check_masks(read_masks(file), len(found.y))
-    except ZooError as error:
-        raise of_file(file, error) from None
+    *arrays, masks = _read(file)
+    data = _graphs(file.stem, *arrays, 255, patch, window, skip, readout)
     if masks is None:
-        return found
-    given = {part: torch.from_numpy(mask) for part, mask in masks.items()}
-    return dataclasses.replace(found, masks=given, split="benchmark")
+        return data
+    tensors = {part: torch.from_numpy(mask) for part, mask in masks.items()}
+    return dataclasses.replace(data, masks=tensors, split="benchmark")
 
 
 def mnist10k(
@@ -83,7 +82,7 @@ def mnist10k(
         skip: patches whose row and column are multiples of it are linked; 0 for none.
         readout: what is read of an image: the `mean` over its patches, or a `class-token`.
     """
-    return _graphs("mnist10k", *_read(_mnist()), 255, patch, window, skip, readout)
+    return _graphs("mnist10k", *_read(_mnist())[:3], 255, patch, window, skip, readout)
 
 
 def mnist10k_pixels(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
@@ -92,7 +91,7 @@ def mnist10k_pixels(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
     Args:
         features: what is done to the pixels first.
     """
-    pixels, labels, _ = _read(_mnist())
+    pixels, labels, *_ = _read(_mnist())
     arrays = GraphArrays(NO_EDGES, labels, pixels.reshape(len(pixels), -1).astype(np.float32) / 255)
     name, split = "mnist10k-pixels", NODES_SPLIT
     return make_dataset(name, arrays, task=CLASSIFICATION, split=split, features=features)
@@ -107,12 +106,12 @@ def mnist10k_features(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset
     Args:
         features: what is done to the 128 features first.
     """
-    pixels, labels, _ = _read(_mnist())
+    pixels, labels, *_ = _read(_mnist())
     network = encoder()
     network.load_state_dict(load_file(ENCODER))
     with torch.inference_mode():
         x = torch.from_numpy(pixels)[:, None].float() / 255
-        x = torch.cat([network(each) for each in x.split(1000)]).numpy()
+        x = torch.cat([network(batch) for batch in x.split(1000)]).numpy()
     name, arrays = "mnist10k-features", GraphArrays(NO_EDGES, labels, x)
     return make_dataset(name, arrays, task=CLASSIFICATION, split=NODES_SPLIT, features=features)
 
@@ -120,9 +119,9 @@ def mnist10k_features(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset
 def encoder() -> nn.Sequential:
     """Return three convolutions that halve images (N, 1, 28, 28), and a map to (N, 128)."""
     layers = [
-        each
+        layer
         for into, out in ((1, 32), (32, 64), (64, 64))
-        for each in (nn.Conv2d(into, out, 3, stride=2, padding=1), nn.GroupNorm(8, out), nn.ReLU())
+        for layer in (nn.Conv2d(into, out, 3, stride=2, padding=1), nn.GroupNorm(8, out), nn.ReLU())
     ]
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * 4 * 64, 128))
 
@@ -130,13 +129,11 @@ def encoder() -> nn.Sequential:
 def _encoded(name: str, what: str) -> Callable[..., Dataset]:
     def build(*, features: Annotated[Spec, FEATURES] = "raw") -> Dataset:
         path = data_file(f"{name}.npz", f"features `x` (N, F) and classes `y` (N,) of {what}")
-        try:
+        with reading(path, "a prepared graph"):
             arrays = read_unchecked(path)
             return make_dataset(
                 name, arrays, task=CLASSIFICATION, split=NODES_SPLIT, features=features
             )
-        except ZooError as error:
-            raise of_file(path, error) from None
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (
@@ -159,8 +156,8 @@ def digits_images(
     """
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    arrays = found.images, found.target.astype(np.int64), None
+    digits = load_digits()
+    arrays = digits.images, digits.target.astype(np.int64), None
     return _graphs("digits-images", *arrays, 16, patch, window, skip, readout)
 
 
@@ -193,7 +190,7 @@ def patches(pixels: np.ndarray, size: int) -> np.ndarray:
     count, height, width = pixels.shape[:3]
     if height % size or width % size:
         sizes = [
-            each for each in range(2, min(height, width) + 1) if not (height % each or width % each)
+            size for size in range(2, min(height, width) + 1) if not (height % size or width % size)
         ]
         raise ZooError(
             f"patches of {size} x {size} pixels do not divide images of {height} x {width}; write "
@@ -215,7 +212,7 @@ def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout
         rows = patches(pixels, patch)
     except ZooError as error:
         raise ZooError(f"{name}: {error}") from None
-    grid = [each // patch for each in pixels.shape[1:3]]
+    grid = [pixel // patch for pixel in pixels.shape[1:3]]
     token = readout == "class-token"
     graph = grid_graph(*grid, window=window, skip=skip, class_token=token)
     check_room((rows.shape[0] * (rows.shape[1] + 1), rows.shape[2] + 1))
@@ -238,42 +235,27 @@ def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout
     )
 
 
-def _read(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None]:
-    """Return the images (S, H, W[, C]), their classes (S,) and the names of these, if any.
+def _read(path: Path) -> tuple[np.ndarray, np.ndarray, tuple[str, ...] | None, Masks]:
+    """Return the images (S, H, W[, C]), their classes (S,), names of these and masks, if any.
 
     Raises:
         ZooError: there is no such file, or it holds something else.
     """
-    try:
-        pixels, labels = read_images(path)
-        _check_images(pixels)
+    with reading(path, f"a file of images ({_KEYS})"):
+        pixels, labels, masks = read_images(path)
+        if pixels.dtype != np.uint8:
+            raise ZooError(
+                f"`images` is of type {pixels.dtype}, and brightness is written as uint8, 0 to "
+                "255: `(255 * images).round().astype('uint8')` where it is from 0 to 1."
+            )
+        if pixels.ndim not in (3, 4) or 0 in pixels.shape:
+            raise ZooError(f"`images` has the shape {pixels.shape}, and {_KEYS} are read.")
         labels = np.full(len(pixels), -1) if labels is None else labels
-        return pixels, *_classes(labels, len(pixels))
-    except ZooError as error:
-        raise ZooError(f"{path}: {error} A file of images has {_KEYS}.") from None
-
-
-def _check_images(pixels: np.ndarray) -> None:
-    if pixels.dtype != np.uint8:
-        raise ZooError(
-            f"`images` is of type {pixels.dtype}, and brightness is written as uint8, 0 to 255: "
-            "`(255 * images).round().astype('uint8')` where it is from 0 to 1."
-        )
-    if pixels.ndim not in (3, 4) or 0 in pixels.shape:
-        raise ZooError(f"`images` has the shape {pixels.shape}.")
-
-
-def _classes(labels: np.ndarray, count: int) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    if labels.shape != (count,):
-        raise ZooError(f"`labels` has the shape {labels.shape} and there are {count:,} images.")
-    if labels.dtype.kind == "U":
-        return encode_text(labels)
-    if labels.dtype.kind not in "iu":
-        raise ZooError(f"`labels` is of type {labels.dtype}; write whole numbers, or text.")
-    labels = labels.astype(np.int64)
-    if labels.min() < -1 or labels.max() >= count:
-        raise ZooError(
-            f"`labels` holds {labels.min()} to {labels.max()}; number the classes 0, 1, 2, ... and "
-            "write -1 where the label is unknown."
-        )
-    return labels, None
+        if labels.shape != (len(pixels),):
+            raise ZooError(
+                f"`labels` has the shape {labels.shape} and there are {len(pixels):,} images."
+            )
+        names = None
+        if labels.dtype.kind == "U":
+            labels, names = encode_text(labels)
+        return pixels, check_labels(labels), names, check_masks(masks, len(pixels))

@@ -1,21 +1,40 @@
-"""The named graphs: what each is, its task and default split, and where it comes from.
+"""The data sets by name: what each is, its task and default split, and where it is downloaded from.
 
 Accuracy or ROC-AUC follows from the task. deezer-europe is measured by accuracy here, as in the
 papers of SGFormer and DIFFormer; that of NodeFormer uses ROC-AUC. chameleon and squirrel are the
 versions without duplicated nodes (Platonov et al., arXiv 2302.11640).
 """
 
-from typing import NamedTuple
+import dataclasses
+import hashlib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoo.config.options import Count
 from zoo.data.files import converters
-from zoo.data.files.converters import convert_planetoid
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.pair_folders import has_pairs
+from zoo.data.files.prepared import KEYS, read_split, write_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
-from zoo.data.load.many_graphs import SERIES_WORDS, SET_WORDS
-from zoo.data.load.obtain import Source, SplitFile
+from zoo.data.load.readers import read_tu, series_of_json
+from zoo.data.mapped.reader import is_on_disk
+from zoo.data.samples import Samples
+from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.texts import NODES as TEXT_NODES
 from zoo.data.texts import TEXTS
+from zoo.errors import ZooError, cause
+from zoo.system.cache import data_file, data_folders
+from zoo.system.files import draft_folder, user_path
+from zoo.system.http import download
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
@@ -26,6 +45,40 @@ from zoo.tasks.labels import (
     TRANSLATION,
 )
 from zoo.tasks.task import TASKS
+
+URLS = {
+    "planetoid": "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data",
+    "gnn-benchmark": "https://github.com/shchur/gnn-benchmark/raw/master/data/npz",
+    "wikics": "https://github.com/pmernyei/wiki-cs-dataset/raw/master/dataset",
+    "heterophilous": (
+        "https://raw.githubusercontent.com/yandex-research/heterophilous-graphs/main/data"
+    ),
+    "ogb": "https://snap.stanford.edu/ogb/data/nodeproppred",
+    "non-homophily": "https://github.com/CUAI/Non-Homophily-Large-Scale/raw/master/data",
+    "tunedGNN": (
+        "https://raw.githubusercontent.com/LUOyk1999/tunedGNN/"
+        "23f9604e8b13a9a6d3faa2f691cd844006979153/medium_graph/data"
+    ),
+}
+"""Where each collection is published; a mirror is used by changing its line."""
+
+SETS = "https://www.chrsmrrs.com/graphkerneldatasets"
+"""Where the TU collection is published; a mirror is used by changing this line."""
+
+
+class SplitFile(NamedTuple):
+    """The one split that a graph's numbers are published on: a file of tunedGNN, its SHA-256."""
+
+    file: str
+    sha256: str
+
+
+class Source(NamedTuple):
+    """Files of a collection, and the function that makes a graph of their paths, in this order."""
+
+    collection: str
+    files: tuple[str, ...]
+    convert: Callable[[list[Path]], GraphArrays]
 
 
 class NamedGraph(NamedTuple):
@@ -43,8 +96,9 @@ class NamedGraph(NamedTuple):
 
 
 def _planetoid(name: str) -> Source:
-    files = tuple(f"ind.{name}.{part}" for part in ("x", "tx", "allx", "y", "ty", "ally", "graph"))
-    return Source("planetoid", (*files, f"ind.{name}.test.index"), convert_planetoid)
+    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+    files = tuple(f"ind.{name}.{part}" for part in parts)
+    return Source("planetoid", files, converters.convert_planetoid)
 
 
 def _yandex(name: str) -> Source:
@@ -188,9 +242,249 @@ LICENCES = {
 """The licence of each data set whose publisher states one; `data/README.md` says more."""
 
 
+def obtain(name: str, source: Source | None, nodes: int) -> Path:
+    """Convert the published files of a named graph, write it as `<name>.npz` into the data folder.
+
+    They are looked for in the data folders first, and downloaded where they are in none. Where
+    another process is at it, its file is waited for.
+
+    Args:
+        name: what the file is called.
+        source: where it is from.
+        nodes: how many nodes it is known to have.
+
+    Returns:
+        The path of the prepared file. Nothing else is left behind, whatever happens.
+
+    Raises:
+        ZooError: it cannot be downloaded, or is not what was published; says which file to put
+            where instead.
+    """
+    folder = data_folders()[0]
+    file = folder / f"{name}.npz"
+    if source is None:
+        raise _not_here(name, "no public address is known that is safe to download from", [])
+    names = [Path(path).name for path in source.files]
+    if paths := find_published(name, source):
+        try:
+            arrays = _converted(source, paths, nodes, f"the {paths[0].name} of {paths[0].parent}")
+        except ZooError as error:
+            raise ZooError(f"{name}: {error}; put the published files there, or none.") from None
+        write_prepared(arrays, file)
+        return file
+    try:
+        with draft_folder(folder / name, wait=True) as raw:
+            if not file.exists():
+                for path in source.files:
+                    download(f"{URLS[source.collection]}/{path}", raw / Path(path).name)
+                paths = [raw / own for own in names]
+                write_prepared(_converted(source, paths, nodes, "what was downloaded"), file)
+    except ZooError as error:
+        raise _not_here(name, str(error), names) from None
+    return file
+
+
+def _converted(source: Source, paths: list[Path], nodes: int, what: str) -> GraphArrays:
+    try:
+        arrays = source.convert(paths)
+    except (ZooError, MemoryError):
+        raise
+    except Exception as error:  # readers of eight formats raise nearly anything
+        raise ZooError(f"{what} is not in the published layout ({cause(error)})") from error
+    if len(arrays.labels) != nodes:
+        raise ZooError(f"{what} has {len(arrays.labels):,} nodes and not the {nodes:,} published")
+    return arrays
+
+
+def _not_here(name: str, reason: str, files: list[str]) -> ZooError:
+    folders = ", ".join(map(str, data_folders()))
+    files = [*files[:2], "..."] if len(files) > 3 else files
+    raw = f", or the published {', '.join(files)} as they are," if files else ""
+    return ZooError(
+        f"{name} is not in {folders}, and {reason.rstrip('.')}. Put a prepared file {name}.npz "
+        f"(with {KEYS}; data/README.md says how to get it){raw} into {data_folders()[0]}, or name "
+        "the folder that has it in ZOO_DATA."
+    )
+
+
+def find_published(name: str, source: Source) -> list[Path] | None:
+    """Return the published files of a named graph in the data folders, None where some are missing.
+
+    They lie in a folder of data itself, in one that is called like the graph or its collection, or
+    in `raw` in it, as PyG and OGB leave them; files with a name of many graphs not in the first.
+    """
+    words = sorted({name, name.capitalize(), source.collection})
+    for folder in data_folders():
+        places = [folder / word for word in words]
+        places += [place / "raw" for place in places]
+        if not source.files[0].startswith("data."):
+            places.insert(0, folder)
+        for place in places:
+            paths = [place / Path(file).name for file in source.files]
+            if all(path.is_file() for path in paths):
+                return paths
+    return None
+
+
+def check_size(name: str, path: Path, arrays: GraphArrays, nodes: int) -> None:
+    """Refuse a file that is called like a named graph and is another.
+
+    Raises:
+        ZooError: it has another number of nodes, not counting those at its end that have neither
+            label nor edge.
+    """
+    count, more = len(arrays.labels), arrays.labels[nodes:]
+    unknown = more.size and (np.isnan(more) | (more < 0)).all()
+    if count != nodes and not (unknown and arrays.edges.max(initial=-1) < nodes):
+        raise ZooError(
+            f"{path} has {count:,} nodes, and {name} has {nodes:,}: it is another graph, or "
+            f"another version. Give it another name, or put {name} there."
+        )
+
+
+def find_split(name: str, split: SplitFile) -> Path | None:
+    """Return the file of a graph's published split in the data folders, None where none has it.
+
+    It is `splits/<name>.npz` there, or what it is called at its source, in `tunedGNN` or not.
+    """
+    places = (f"splits/{name}.npz", split.file, f"tunedGNN/{split.file}")
+    paths = (folder / place for folder in data_folders() for place in places)
+    return next(filter(Path.is_file, paths), None)
+
+
+def obtain_split(name: str, split: SplitFile, nodes: int) -> dict[str, Tensor]:
+    """Return the published split of a graph, downloaded where no data folder has its file.
+
+    Args:
+        name: of the graph.
+        split: its file.
+        nodes: of the graph as it was loaded.
+
+    Returns:
+        `train`, `val` and `test`, each (1, nodes) bool.
+
+    Raises:
+        ZooError: it cannot be downloaded, or is another file; says which file to put where.
+    """
+    url, own = f"{URLS['tunedGNN']}/{split.file}", data_folders()[0] / "splits" / f"{name}.npz"
+    instead = "or write split: ratio-60-20-20, which is drawn at random."
+    path = find_split(name, split)
+    if path is None:
+        try:
+            download(url, path := own, sha256=split.sha256)
+        except ZooError as error:
+            raise ZooError(
+                f"the published split of {name} is not here: {str(error).rstrip('.')}. Put that "
+                f"file there as {own}, {instead}"
+            ) from None
+    elif hashlib.sha256(path.read_bytes()).hexdigest() != split.sha256:
+        raise ZooError(
+            f"{path} is not the published split of {name}, by its checksum; put {url} in its "
+            f"place, {instead}"
+        )
+    return {part: torch.from_numpy(mask) for part, mask in read_split(path, nodes).items()}
+
+
+def obtain_folder(
+    name: str,
+    is_there: Callable[[Path], object],
+    fill: Callable[[Path], None],
+    what: str,
+) -> Path:
+    """Return the folder of a data set, downloaded whole or not at all where no data folder has it.
+
+    Where another process is at it, its folder is waited for.
+
+    Args:
+        name: what the folder is called.
+        is_there: whether a folder is one.
+        fill: downloads its files into an empty folder.
+        what: the files, as errors name them.
+
+    Raises:
+        ZooError: they cannot be downloaded; says which files to put where instead.
+    """
+    folders = [folder / name for folder in data_folders()]
+    if path := next(filter(is_there, folders), None):
+        return path
+    folder = folders[0]
+    try:
+        with draft_folder(folder, wait=True) as draft:
+            if not is_there(folder):
+                fill(draft)
+                draft.rename(folder)
+    except ZooError as error:
+        raise ZooError(
+            f"{name} is in none of {', '.join(map(str, data_folders()))}, and "
+            f"{str(error).rstrip('.')}. Put {what} into {folder}, or name the folder that has "
+            f"{name} in ZOO_DATA."
+        ) from None
+    return folder
+
+
 NAMED_PAIRS = {"multi30k-en-de": "zoo.data.load.named_pairs:multi30k_en_de"}
 """Word to builder `(*, options) -> SentencePairs`, imported when asked for."""
 
+
+def chickenpox(
+    *, lags: Count = 4, horizon: Count = 1, scale: Scale = "none", period: Count | None = 52
+) -> Snapshots:
+    """Cases of chickenpox in 20 counties of Hungary in 521 weeks, standardised; 41 borders.
+
+    Args:
+        lags: weeks that are read.
+        horizon: weeks that are predicted at once.
+        scale: the values are standardised already, by all times; `standard` does so once more.
+        period: weeks of a year.
+    """
+    path = data_file("chickenpox.json", "that of PyTorch Geometric Temporal")
+    return series_of_json(path, lags=lags, horizon=horizon, scale=scale, period=period)
+
+
+SERIES_WORDS: dict[str, Callable[..., Snapshots]] = {"chickenpox": chickenpox}
+"""Word to builder `(*, lags, horizon, ...) -> Snapshots`."""
+
+
+def _named_set(folder: str, what: str) -> Callable[..., Samples]:
+    def fill(path: Path) -> None:
+        download(f"{SETS}/{folder}.zip", path / "set.zip")
+        try:
+            with zipfile.ZipFile(path / "set.zip") as archive:
+                for member in archive.namelist():
+                    name = Path(member).name  # whatever folders it has them in
+                    if name.startswith(f"{folder}_") and name.endswith(".txt"):
+                        (path / name).write_bytes(archive.read(member))
+        except (zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:  # or encrypted
+            raise ZooError(f"what was downloaded is no archive ({error})") from None
+        (path / "set.zip").unlink()
+
+    def build(
+        *,
+        degrees: Count | None = None,
+        edge_features: Literal["use", "ignore"] = "use",
+        readout: Literal["mean"] = "mean",
+    ) -> Samples:
+        files = f"the files of {SETS}/{folder}.zip ({folder}_A.txt and others)"
+        path = obtain_folder(folder, tu_folder, fill, files)
+        data = read_tu(path, degrees=degrees, edge_features=edge_features, readout=readout)
+        return dataclasses.replace(data, name=build.__name__)
+
+    build.__name__ = build.__qualname__ = folder.lower()
+    build.__doc__ = (
+        f"{what}, of the TU collection.\n\nArgs:\n"
+        "    degrees: columns for the degrees of nodes, up to this one.\n"
+        "    edge_features: labels of edges, which some copies of the collection have not.\n"
+        "    readout: what is read of a graph: the `mean` of its nodes."
+    )
+    return build
+
+
+SET_WORDS: dict[str, Callable[..., Samples]] = {
+    "enzymes": _named_set("ENZYMES", "600 proteins of six classes of enzymes"),
+    "mutag": _named_set("MUTAG", "188 molecules, mutagenic or not"),
+    "proteins": _named_set("PROTEINS", "1,113 proteins, enzymes or not"),
+}
+"""Word to builder `(*, degrees, ...) -> Samples`."""
 
 _KNOWN_TASKS = {
     **{name: known.task for name, known in NAMED.items()},
@@ -205,3 +499,24 @@ _KNOWN_TASKS = {
 def known_metric(name: str) -> str | None:
     """Return the metric of a data set by its name, None if it is not known without reading it."""
     return TASKS[_KNOWN_TASKS[name]]().metric_name if name in _KNOWN_TASKS else None
+
+
+def path_of(name: str) -> Path:
+    """Return the path that a name is, or that of the prepared graph of this name."""
+    path = user_path(name)
+    return path if path.exists() or path.name != name else find(name) or path
+
+
+def find(name: str) -> Path | None:
+    """Return the prepared graph, or the folder, of this name in the data folders; None if none."""
+    files = [folder / f"{name}.npz" for folder in data_folders()]
+    folders = [folder / name for folder in data_folders()]
+    paths = [path for path in files if path.is_file()]
+    paths += [path for path in folders if is_on_disk(path) or has_pairs(path) or tu_folder(path)]
+    return paths[0] if paths else None
+
+
+def on_disk_folder(name: str) -> Path | None:
+    """Return the folder of the on-disk graph that a path or a name is; None if it is none."""
+    path = path_of(name)
+    return path if is_on_disk(path) else None

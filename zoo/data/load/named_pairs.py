@@ -1,11 +1,16 @@
 """Pairs of sentences by name; imported only when a recipe names them."""
 
+from pathlib import Path
+
 from zoo.config.options import Count
 from zoo.data.files.pair_folders import Language, has_pairs
-from zoo.data.load.obtain import obtain_pairs
+from zoo.data.load.named import obtain_folder
 from zoo.sequences.data.pairs import SentencePairs, read_pairs
 from zoo.sequences.data.tokenizer import VocabularySize
-from zoo.system.cache import data_folders
+from zoo.system.http import download
+
+PAIRS = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+"""Where Multi30k is published; a mirror is used by changing this line."""
 
 
 def multi30k_en_de(
@@ -23,6 +28,17 @@ def multi30k_en_de(
         vocabulary: tokens of both languages together, at most.
         longest: tokens of a sentence at most: longer pairs are not trained on, longer sources cut.
     """
-    folders = [folder / "multi30k-en-de" for folder in data_folders()]
-    path = next(filter(has_pairs, folders), None) or obtain_pairs(folders[0])
+    parts = {"train": "train", "val": "val", "test": "test_2016_flickr"}
+    files = {
+        f"{part}.{language}.gz": f"{PAIRS}/{published}.{language}.gz"
+        for part, published in parts.items()
+        for language in ("en", "de")
+    }
+
+    def fill(folder: Path) -> None:
+        for file, url in files.items():
+            download(url, folder / file)
+
+    what = f"{', '.join(files)}, as they are at {PAIRS} (test is {parts['test']}.en.gz there),"
+    path = obtain_folder("multi30k-en-de", has_pairs, fill, what)
     return read_pairs(path, source=source, target=target, vocabulary=vocabulary, longest=longest)

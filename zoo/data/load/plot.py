@@ -52,7 +52,7 @@ def _draw_degrees(axes, degree: np.ndarray) -> None:
     names = [f"{low:g}" if high - low == 1 else f"{low:g} to {high - 1:g}"
              for low, high in zip(bins[:-1], bins[1:], strict=True)]  # fmt: skip
     bars = axes.bar(range(len(counts)), counts, color=_DEGREES)
-    axes.bar_label(bars, [f"{each:,}" for each in counts], fontsize="small", padding=2)
+    axes.bar_label(bars, [f"{count:,}" for count in counts], fontsize="small", padding=2)
     axes.set_xticks(range(len(counts)), names, rotation=45 if len(counts) > 6 else 0, ha="center")
     title = f"edges of a node: median {np.median(degree):g}, most {degree.max():,}"
     axes.set(title=title, ylabel="nodes")
@@ -75,13 +75,13 @@ def _draw_labels(axes, arrays: GraphArrays) -> None:
     order = (-counts).argsort(kind="stable")[:_MOST]
     if len(order) < len(counts):
         title += f", the largest {_MOST} of {len(counts)}"
-    bars = [(_short(str(names[each])), int(counts[each]), _LABELS) for each in order]
+    bars = [(_short(str(names[label])), int(counts[label]), _LABELS) for label in order]
     if unlabelled:
         bars.append(("(unlabelled)", int(unlabelled), _UNLABELLED))
     words, lengths, colours = zip(*bars, strict=True)
-    drawn = axes.barh(range(len(bars)), lengths, color=colours)
-    shares = [f"{each:,} ({each / len(labels):.1%})" for each in lengths]
-    axes.bar_label(drawn, shares, fontsize="small", padding=2)
+    patches = axes.barh(range(len(bars)), lengths, color=colours)
+    shares = [f"{count:,} ({count / len(labels):.1%})" for count in lengths]
+    axes.bar_label(patches, shares, fontsize="small", padding=2)
     axes.set_yticks(range(len(bars)), words)
     axes.invert_yaxis()
     axes.margins(x=0.2)

@@ -1,37 +1,210 @@
-"""Readers of other programs' files, by suffix; `.pt` by `torch.load(weights_only=True)`."""
+"""Readers of files and folders by what they end in: one graph, or many with a label each.
+
+A reader of one graph returns `GraphArrays`; those of series in time, sets of graphs and pairs of
+sentences return their data set. An option of a recipe is a keyword of the reader.
+"""
 
 import gzip
-import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
-from zoo.config.options import Spec, Table
-from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, Weights, refuse_idle
-from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.config.options import Count, Spec, Table
+from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph, read_graphs
+from zoo.data.files.graph_arrays import (
+    Direction,
+    Duplicates,
+    EdgeColumns,
+    GraphArrays,
+    Weights,
+    refuse_idle,
+)
+from zoo.data.files.graph_set_arrays import read_tu_folder, tu_folder
 from zoo.data.files.matrices import from_scipy, read_coordinates
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
-from zoo.data.files.saved_graphs import graphs_of_dgl, is_list, read_graph
 from zoo.data.files.text_lines import read_terms
-from zoo.data.load.many_graphs import (
-    read_list,
-    read_tu,
-    series_of_json,
-    series_of_table,
-)
 from zoo.data.mapped.reader import is_on_disk, read_whole
-from zoo.data.samples import Separate
-from zoo.data.tables.columns import Columns, Names, Numbers
+from zoo.data.samples import Samples, Separate
+from zoo.data.snapshots import Scale, Snapshots
+from zoo.data.tables.columns import Columns, Names, Numbers, list_names
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.read import CsvFormat
+from zoo.data.tables.read import CsvFormat, Decimal, Separator
+from zoo.data.tables.series import read_series_table
+from zoo.data.tables.series_json import read_series_json
 from zoo.data.tables.tables import read_node_table, read_tables
-from zoo.errors import ZooError
+from zoo.errors import ZooError, reading
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
+
+Forecasting = Literal["node-forecasting"]
+GraphClassification = Literal["graph-classification"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+def series_of_table(
+    path: Path,
+    *,
+    time: str,
+    target: str,
+    id: str | None = None,
+    columns: Names | None = None,
+    edges: str | None = None,
+    edge_columns: Pair | None = None,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    date_format: str | None = None,
+    step: str | None = None,
+    missing: Literal["refuse", "unknown"] = "refuse",
+    weight: str | None = None,
+    weights: Weights = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    separator: Separator | None = None,
+    decimal: Decimal = "point",
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a table with a column of times: a row for each node and time, in any order.
+
+    Args:
+        path: a CSV or Parquet table.
+        time: column of times: dates, or whole numbers.
+        target: column of the numbers that are predicted.
+        id: column that says which node a row is of; left out, there is one.
+        columns: further columns of numbers that are read.
+        edges: a table of edges between ids; left out, there are none. With the column `time` they
+            are those of each time, and stay until the next time that has some.
+        edge_columns: its two columns of ids; left out, `source` and `target`.
+        lags: values of each column that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
+        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2026-03-31 or 31.3.2026.
+        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
+        missing: `unknown` takes times that have no row; else they are refused.
+        weight: column of the table of edges: how much an edge counts.
+        weights: `use` its only other column, or `ignore` all others.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
+        task: what for; there is one word for it.
+    """
+    with reading(path, "a table of series"):
+        series = read_series_table(
+            path, time=time, target=target, id=id, columns=list_names(columns) or [], edges=edges,
+            edge_columns=edge_columns, date_format=date_format, step=step,
+            missing=missing, weight=weight, weights=weights,
+            csv_format=CsvFormat(separator, decimal),
+        )  # fmt: skip
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction, duplicates=duplicates,
+    )  # fmt: skip
+
+
+def series_of_json(
+    path: Path,
+    *,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    weights: Weights = None,
+    direction: Direction = "both",
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a JSON file of PyTorch Geometric Temporal.
+
+    Args:
+        path: the `.json`.
+        lags: values of each node that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: times to the same season again, if there are any.
+        weights: `use` or `ignore` those of edges.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        task: what for; there is one word for it.
+    """
+    series = read_series_json(path, weights)
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction,
+    )  # fmt: skip
+
+
+def read_tu(
+    path: Path,
+    *,
+    degrees: Count | None = None,
+    edge_features: Literal["use", "ignore"] = "use",
+    readout: Literal["mean"] = "mean",
+    labels: Labels = "use",
+    task: GraphClassification = GRAPHS,
+) -> Samples:
+    """Read a set of graphs with a label each, in the files of the TU collection.
+
+    Args:
+        path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
+        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
+            neither labels nor attributes.
+        edge_features: labels and attributes of edges, if there are some.
+        readout: what is read of a graph: the `mean` of its nodes.
+        labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
+        task: what for; there is one word for it.
+    """
+    with reading(path, "a set of graphs of the TU collection"):
+        arrays = read_tu_folder(path, degrees, labels=labels == "use")
+        if edge_features == "ignore":
+            arrays = arrays._replace(edge_features=None, edge_feature_names=None)
+        return Samples.of_graphs(path.name, arrays, readout)
+
+
+def read_list(
+    path: Path,
+    *,
+    label: str | None = None,
+    feature: str | None = None,
+    weight: str | None = None,
+    weights: Weights = None,
+    edge_features: Names | None = None,
+    degrees: Count | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    readout: Literal["mean"] = "mean",
+    task: GraphClassification = GRAPHS,
+) -> Samples:
+    """Read a list of graphs with a label each, as PyTorch or DGL saves it.
+
+    `torch.save([each.to_dict(), ...], path)`, or what PyG keeps in its folder `processed`, where
+    `task` says so; `dgl.save_graphs(path, graphs, {"labels": classes})`.
+
+    Args:
+        path: the `.pt` or `.bin`.
+        label: the tensor that is the class of a graph, left out `y` or `label`; in a `.bin` which
+            of the labels that were saved with the graphs, left out the only ones.
+        feature: the node data that is the features; left out, `x`, `feat` and the like.
+        weight: the edge data that is their weight, such as `edge_weight`.
+        weights: `ignore` reads the graphs without weights of edges.
+        edge_features: the edge data that are features, such as `edge_attr`.
+        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have no
+            features.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        readout: what is read of a graph: the `mean` of its nodes.
+        task: what for; there is one word for it.
+    """
+    choice = EdgeColumns.of(weight, weights, edge_features)
+    with reading(path, "a list of graphs"):
+        arrays = read_graphs(path, label, feature, choice, degrees)
+        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
@@ -74,7 +247,13 @@ def read_matrix(
 
     of_scipy = path.suffix.lower() == ".npz"
     adjacency, symmetric = (sparse.load_npz(path), False) if of_scipy else read_coordinates(path)
-    arrays = from_scipy(adjacency, _nodes(nodes, label, labels, numbers, task), weights, task)
+    of_nodes = None
+    if nodes is None:
+        refuse_idle("a table of nodes", "nodes", label=label)
+    else:
+        choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
+        of_nodes = read_node_table(user_path(nodes), choice, CsvFormat())
+    arrays = from_scipy(adjacency, of_nodes, weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 
 
@@ -138,15 +317,21 @@ def _graphml(path: Path) -> Any:
     import networkx
     from networkx.readwrite.graphml import GraphMLReader
 
+    def number(text: str) -> float:
+        return float.fromhex(text) if "0x" in text.lower() else float(text)
+
+    def vector(text: str) -> list[float]:
+        return [number(part) for part in text.split(",")]
+
     reader = GraphMLReader()
-    vectors = ("short", "int", "long", "float", "double", "long double")
+    kinds = ("short", "int", "long", "float", "double", "long double")
     reader.python_type = defaultdict(
         lambda: str,
         {
             **reader.python_type,
-            **dict.fromkeys(("float", "double", "long double"), _number),
+            **dict.fromkeys(("float", "double", "long double"), number),
             "short": int,
-            **dict.fromkeys((f"vector_{each}" for each in vectors), _vector),
+            **dict.fromkeys((f"vector_{kind}" for kind in kinds), vector),
         },
     )
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -156,40 +341,16 @@ def _graphml(path: Path) -> Any:
     return graphs[0] if graphs else networkx.read_graphml(path)  # which mends a header
 
 
-def _number(text: str) -> float:
-    """Return a number that is written in decimal or hexadecimal digits.
-
-    >>> _number("0x1.8p+1"), _number("1.5")
-    (3.0, 1.5)
-    """
-    return float.fromhex(text) if "0x" in text.lower() else float(text)
-
-
-def _vector(text: str) -> list[float]:
-    return [_number(each) for each in text.split(",")]
-
-
 def _gml(path: Path) -> Any:
-    """Return the graph of a file, whose nodes are called by their numbers where they have no label.
-
-    Raises:
-        ZooError: a node or an edge is there twice.
-    """
+    """Return the graph of a file, whose nodes are called by their numbers if they have no label."""
     import networkx
 
     try:
         return networkx.read_gml(path)
     except networkx.NetworkXError as error:
-        if twice := _TWICE.search(str(error)):
-            own = twice[1]  # of a node
-            fix = "give each its own" if own else "keep one, or write `multigraph 1` in the graph"
-            raise ZooError(f"{twice[0]}; {fix}.") from None
         if "no 'label'" not in str(error):
             raise
         return networkx.read_gml(path, label="id")
-
-
-_TWICE = re.compile(r"(node \w+ )?\S.* is duplicated")  # what NetworkX says of it
 
 
 READERS = Table(
@@ -212,9 +373,25 @@ READERS = Table(
 )
 """What a path ends in, to function `(path, task, *, options) -> GraphArrays`, unchecked."""
 
+SERIES = Table(
+    "kind of series", {"table of times": series_of_table, "series .json": series_of_json}
+)
+"""What holds series in time, to function `(path, *, options) -> Snapshots`."""
 
-def reader_of(path: Path) -> Callable[..., GraphArrays]:
-    """Return the reader of an existing folder or file.
+SETS = Table("kind of set of graphs", {"TU folder": read_tu, ".pt or .bin of several": read_list})
+"""What holds many graphs with a label each, to function `(path, *, options) -> Samples`."""
+
+KINDS: dict[Callable[..., Separate], str] = {
+    read_tu: "a set of graphs",
+    read_list: "a set of graphs",
+    series_of_json: "series in time",
+    series_of_table: "series in time",
+}
+"""What each reads that is no single graph; `read_pairs` is imported when it is needed."""
+
+
+def graph_reader(path: Path) -> Callable[..., GraphArrays]:
+    """Return the reader of an existing folder or file that holds one graph.
 
     Raises:
         ZooError: none reads files that end like this.
@@ -227,32 +404,14 @@ def reader_of(path: Path) -> Callable[..., GraphArrays]:
     if kind == ".npz" and _is_scipy(path):
         kind = "scipy .npz"
     if kind not in READERS:
-        endings = ", ".join(each for each in READERS if each.startswith("."))
-        if told := _OTHERS.get(kind):
-            raise ZooError(f"{path} ends in {kind!r}, which is not read here; write {told}.")
+        endings = ", ".join(ending for ending in READERS if ending.startswith("."))
         raise ZooError(
             f"{path} ends in {path.suffix or 'nothing'!r}, which is not read here; write a folder "
-            f"with nodes.csv and edges.csv, or a file that ends in {endings}."
+            f"with nodes.csv and edges.csv, or a file that ends in {endings}. What NetworkX reads "
+            "goes through zoo.Dataset.from_networkx(networkx.read_gexf(path)), arrays through "
+            "zoo.Dataset.from_arrays or numpy.savez('graph.npz', x=x, y=y)."
         )
     return READERS[kind]
-
-
-_OTHERS = {
-    **{
-        ending: f"zoo.Dataset.from_networkx(networkx.{name}({path!r})), or a `.graphml` of it"
-        for ending, name, path in (
-            (".gexf", "read_gexf", "graph.gexf"),
-            (".net", "read_pajek", "graph.net"),
-            (".adjlist", "read_adjlist", "graph.adjlist"),
-            (".edgelist", "read_edgelist", "graph.edgelist"),
-            (".g6", "read_graph6", "graph.g6"),
-        )
-    },
-    ".npy": "its array as `x` of an .npz: numpy.savez('graph.npz', x=x, y=y), or with `edges`, "
-    "`node_features` and `node_labels`",
-    ".mat": "zoo.Dataset.from_scipy(matrix, features, labels) of what scipy.io.loadmat reads",
-}
-"""What a path may end in that no reader takes, to what does."""
 
 
 def _is_scipy(path: Path) -> bool:
@@ -263,50 +422,31 @@ def _is_scipy(path: Path) -> bool:
         return False
 
 
-def _nodes(
-    path: str | None, label: Names | None, labels: Labels, numbers: Numbers, task: str | None
-) -> GraphArrays | None:
-    if path is None:
-        refuse_idle("a table of nodes", "nodes", label=label)
-        return None
-    choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-    return read_node_table(user_path(path), choice, CsvFormat())
-
-
-KINDS: dict[Callable[..., Separate], str] = {
-    read_tu: "a set of graphs",
-    read_list: "a set of graphs",
-    series_of_json: "series in time",
-    series_of_table: "series in time",
-}
-"""What each reads that is no single graph; `read_pairs` is imported when it is needed."""
-
-
 _SEVERAL: dict[str, Callable[[Path], bool]] = {
     ".pt": is_list,
-    ".bin": lambda path: graphs_of_dgl(path) > 1,
+    ".bin": lambda path: count_graphs_in_bin(path) > 1,
 }
 """What a file may end in, to what tells by its first bytes that it holds several graphs."""
 
 
-def whole_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
-    """Return what reads a path that is no single graph: pairs of sentences, series, many graphs.
+def dataset_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
+    """Return the reader of pairs of sentences, series or many graphs; None of what is one graph.
 
     Args:
         path: a folder or a file, which need not exist.
         spec: what names it, with its options.
     """
     options = spec if isinstance(spec, Mapping) else {}
+    task, ending = options.get("task"), path.suffix.lower()
     if has_pairs(path):
         from zoo.sequences.data.pairs import read_pairs
 
         return read_pairs
     if tu_folder(path):
         return read_tu
-    many, kind = options.get("task") == GRAPHS, path.suffix.lower()
-    if kind in _SEVERAL and (many or _SEVERAL[kind](path)):
+    if ending in _SEVERAL and (task == GRAPHS or _SEVERAL[ending](path)):
         return read_list
-    if path.suffix.lower() == ".json":
+    if ending == ".json":
         return series_of_json
-    timed = "time" in options or options.get("task") == FORECASTING
+    timed = "time" in options or task == FORECASTING
     return series_of_table if timed and not path.is_dir() else None

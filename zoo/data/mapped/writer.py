@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from zoo.config.options import Spec, pick
 from zoo.data.dataset import MASKLESS_SPLIT
+from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import check_ids, check_masks
-from zoo.data.from_objects import FEATURES
 from zoo.data.mapped.array_file import ArrayFile
 from zoo.data.mapped.external_sort import write_neighbours
 from zoo.data.mapped.reader import META, Array, Meta, check_replaceable

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays, array_of
+from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays
 from zoo.data.files.objects import described
+from zoo.data.files.to_numpy import to_numpy
 from zoo.data.tables.columns import OF_TEXT, Columns, list_names
 from zoo.data.tables.read import frame_of
 from zoo.data.tables.tables import node_arrays
@@ -237,7 +238,7 @@ def _plain(value: Any) -> Any:
 
 def _plain_array(value: Any) -> Any:
     """Return an array, or a tensor, as lists of what `_plain` returns, of one number as this."""
-    array = array_of(value, "attribute")
+    array = to_numpy(value, "attribute")
     if array.dtype.kind in "iub" or (array.dtype.kind == "f" and not np.isnan(array).any()):
         return array.tolist()
     if array.ndim:

@@ -20,7 +20,7 @@ from zoo.data.files.graph_arrays import (
     Weights,
     refuse_idle,
 )
-from zoo.data.files.node_kinds import Edges, Relation, joined, labels_of_kinds
+from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import join
 from zoo.data.tables.cells import (
     kind_of,
@@ -521,7 +521,7 @@ def _read_kinds(
             for kind, ids in ((relation[0], source), (relation[2], target))
         ]
         relations[relation] = Edges(np.stack(pairs, axis=1), values["weights"])
-    return joined(kinds, relations, label_names)
+    return join_kinds(kinds, relations, label_names)
 
 
 def _check_columns_of_kinds(choice: Columns, names: dict[str, list[str]]) -> None:

@@ -79,10 +79,6 @@ class SentencePairs(Separate):
     split: ClassVar[str] = "benchmark"
     splits: ClassVar[tuple[str, ...]] = ("benchmark",)
     unit: ClassVar[str] = "pairs"
-    overlap: ClassVar[int] = 0
-    transform: ClassVar[str] = "raw"
-    published: ClassVar[None] = None  # a split of which a file is still to be had
-    ids = labels = feature_names = scaling = None
 
     name: str
     sources: Sentences

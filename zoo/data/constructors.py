@@ -1,19 +1,15 @@
-"""Data sets of arrays and of other libraries' graphs, and what is done to their features first."""
+"""`Dataset.from_arrays`, `from_dgl`, `from_pyg`, `from_networkx` and `from_scipy`."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, cast
 
-import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
-from torch import Tensor
 
 from zoo.config.learnt_columns import Missing
-from zoo.config.options import Spec, Table, pick
-from zoo.config.recipe import word
 from zoo.data.files import objects
+from zoo.data.files.dgl_and_pyg import from_dgl, from_dgl_list, from_pyg, from_pyg_list, unpack
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
@@ -24,13 +20,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.data.files.matrices import from_scipy
-from zoo.data.files.saved_graphs import (
-    from_dgl,
-    from_dgl_list,
-    from_pyg,
-    from_pyg_list,
-    unpacked,
-)
+from zoo.data.files.to_numpy import to_numpy
 from zoo.data.samples import Samples
 from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
@@ -39,95 +29,19 @@ from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.tasks.labels import check_task_of_graphs
 
-
-def raw(x: Tensor) -> Tensor:
-    """Leave the features (N, F) as the file has them."""
-    return x
+_OF_SETS = ("label", "feature", "weight", "weights", "edge_features", "degrees", "split",
+            "duplicates", "direction", "name")  # fmt: skip
 
 
-def row(x: Tensor) -> Tensor:
-    """Divide each row of x (N, F) by the sum of its magnitudes; rows of zeros stay zero."""
-    total = x.abs().sum(dim=1, keepdim=True)
-    return x / total.masked_fill(total == 0, 1)
-
-
-def standard(x: Tensor) -> Tensor:
-    """Give each column of x (N, F) mean 0 and variance 1; constant columns become zero."""
-    return _standardised(x, _moments(x))
-
-
-FAR, APART = 10, 100
-"""Sizes of features beyond which they are hard to learn from as they are; and how many times the
-typical one the largest may be."""
-
-
-def far_from_standard(x: Tensor) -> bool:
-    """Return whether features (N, F), by some 10,000 of their rows, are to be standardised."""
-    rows = x[:: max(1, len(x) // 10_000)].double()
-    if not rows.numel():
-        return False
-    return lie_apart(rows.mean(dim=0).numpy(), rows.std(dim=0, correction=0).numpy())
-
-
-def lie_apart(mean: np.ndarray, spread: np.ndarray) -> bool:
-    """Return whether features of these means and deviations (F,) are to be standardised.
-
-    That is if one is large, `FAR` from 0 by its root mean square; or `APART` times as large as the
-    median; or as far from 0 as `APART` of its deviations. Constant columns do not count.
-    """
-    mean, spread = (each[spread > 0].astype(np.float64) for each in (mean, spread))
-    if not len(mean):
-        return False
-    size = np.hypot(mean, spread)
-    most = size.max()
-    return bool(most > FAR or most > APART * np.median(size) or (abs(mean) > APART * spread).any())
-
-
-FEATURES = Table("features", {"raw": raw, "row": row, "standard": standard})
-"""Word to function `x (N, F) -> x (N, F)`."""
-
-
-def transformed(
-    x: Tensor, features: Spec, moments: Tensor | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """Return x (N, F) changed as a word of `FEATURES` says, and by which moments (2, F), if any.
-
-    Args:
-        x: raw features.
-        features: the word.
-        moments: means and deviations of the columns of other nodes; None: those of x.
-    """
-    if word(features) != "standard":
-        return pick(FEATURES, features, x), None
-    moments = _moments(x) if moments is None else moments
-    return _standardised(x, moments), moments
-
-
-def _moments(x: Tensor) -> Tensor:
-    x = x.double()
-    mean = x.mean(dim=0)
-    spread = (x - mean).square().mean(dim=0).sqrt()  # exactly 0 where all are equal
-    return torch.stack([mean, spread.masked_fill(spread == 0, 1)])
-
-
-def _standardised(x: Tensor, moments: Tensor) -> Tensor:
-    return ((x.double() - moments[0]) / moments[1]).to(x.dtype)
-
-
-def _is_dgl(each: Any) -> bool:
-    """Return whether what is first in a list begins a set of graphs of DGL."""
-    return isinstance(each[0] if isinstance(each, list | tuple) and each else each, DGLGraph)
-
-
-def _refuse_of_sets(**given: Any) -> None:
+def _refuse_options_of_sets(**options: Any) -> None:
     """Refuse options of sets of graphs where there is one graph."""
-    for option, value in given.items():
+    for option, value in options.items():
         if value is not None:
             raise ZooError(f"`{option}` is of a list of graphs, and this is one; leave it out, or "
                            "write a list. Labels of nodes are node data.")  # fmt: skip
 
 
-def _set_of_graphs(
+def _samples(
     read: Callable[[], GraphSetArrays],
     name: str,
     task: str | None,
@@ -144,16 +58,15 @@ def _set_of_graphs(
     """
     check_task_of_graphs(task)
     usual = {"features": "raw", "relations": "together"}
-    if told := [each for each, given in others.items() if given != usual.get(each)]:
-        fix = ", ".join(("label", "feature", "weight", "weights", "edge_features", "degrees",
-                         "split", "duplicates", "direction", "name"))  # fmt: skip
-        raise ZooError(f"`{told[0]}` is no option of a set of graphs; these are: {fix}.")
+    if unknown := [key for key, value in others.items() if value != usual.get(key)]:
+        raise ZooError(f"`{unknown[0]}` is no option of a set of graphs; these are: "
+                       f"{', '.join(_OF_SETS)}.")  # fmt: skip
     check_words(duplicates, direction)
-    made = Samples.of_graphs(name, read(), duplicates=duplicates, direction=direction)
-    return made if split is None else dataclasses.replace(made, split=split)
+    data = Samples.of_graphs(name, read(), duplicates=duplicates, direction=direction)
+    return data if split is None else dataclasses.replace(data, split=split)
 
 
-class FromObjects:
+class Constructors:
     """The ways to make a `Dataset` of what is in memory."""
 
     @classmethod
@@ -203,11 +116,13 @@ class FromObjects:
         objects.need_arrays("from_arrays reads edges (E, 2), numbers of nodes or ids", edges)
         features, masks = without_split(features, masks, feature_names)
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
-        given = {"weights": weights, "edge_features": edge_features}
-        found = {key: objects.writable(x, key) for key, x in given.items() if x is not None}
-        arrays = arrays._replace(**found)
-        common = {"duplicates": duplicates, "direction": direction}
-        return cls.of_arrays(name, arrays, task=task, **common)
+        arrays = arrays._replace(
+            weights=None if weights is None else to_numpy(weights, "weights"),
+            edge_features=None
+            if edge_features is None
+            else to_numpy(edge_features, "edge_features"),
+        )
+        return cls.of_arrays(name, arrays, task=task, duplicates=duplicates, direction=direction)
 
     @classmethod
     def from_dgl(
@@ -225,7 +140,7 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a DGLGraph; see `zoo.data.files.saved_graphs.read_graph`.
+        """Make a data set of a DGLGraph; see `zoo.data.files.dgl_and_pyg.read_graph`.
 
         Of a list of them, or a data set of DGL, it is a `zoo.data.samples.Samples`: `labels`
         are the classes of the graphs, `degrees` makes columns for the degrees of their nodes.
@@ -235,19 +150,21 @@ class FromObjects:
             graphs, own = graph  # as dgl.load_graphs returns them
             graph = graphs[0] if len(graphs) == 1 and not own else graphs
             labels = own or None if labels is None else labels
-        held = graph if isinstance(graph, DGLGraph) else unpacked(graph)
-        if isinstance(held, list) and held and _is_dgl(held[0]):
-            own = (label, feature, choice, degrees)
-            made = _set_of_graphs(lambda: from_dgl_list(held, labels, *own), name, task, **common)
-            return cast(Self, made)
-        if not isinstance(held, DGLGraph):
-            raise objects.other_object("from_dgl reads a DGLGraph, or a list of them", graph)
-        if held.is_block:
+        content = graph if isinstance(graph, DGLGraph) else unpack(graph)
+        first = content[0] if isinstance(content, list) and content else content
+        first = first[0] if isinstance(first, list | tuple) and first else first  # and its label
+        if not isinstance(first, DGLGraph):
+            raise objects.wrong_object("from_dgl reads a DGLGraph, or a list of them", graph)
+        if isinstance(content, list):
+            options = (labels, label, feature, choice, degrees)
+            data = _samples(lambda: from_dgl_list(content, *options), name, task, **common)
+            return cast(Self, data)
+        if content.is_block:
             raise ZooError("this is a block of a sampler, a part of a graph; write the graph.")
-        if held.batch_size > 1 and labels is not None:
+        if content.batch_size > 1 and labels is not None:
             raise ZooError("this is a batch of graphs; write a list, dgl.unbatch(graph).")
-        _refuse_of_sets(labels=labels, degrees=degrees)
-        arrays = from_dgl(held, label, feature, choice, task)
+        _refuse_options_of_sets(labels=labels, degrees=degrees)
+        arrays = from_dgl(content, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -265,22 +182,22 @@ class FromObjects:
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of a PyG `Data`; see `zoo.data.files.saved_graphs.read_graph`.
+        """Make a data set of a PyG `Data`; see `zoo.data.files.dgl_and_pyg.read_graph`.
 
         Of a list of them, or a data set of PyG, each with a label such as `y`, it is a
         `zoo.data.samples.Samples`; `degrees` makes columns for the degrees of their nodes.
         """
         choice = EdgeColumns.of(weight, weights, edge_features)
-        held = unpacked(data)
-        one = held[0] if isinstance(held, list) and held else held
-        if not (hasattr(one, "to_dict") or isinstance(one, Mapping)) or hasattr(one, "iloc"):
-            raise objects.other_object("from_pyg reads Data of PyG, or a list of them", data)
-        if isinstance(held, list):
-            own = (label, feature, choice, degrees)
-            made = _set_of_graphs(lambda: from_pyg_list(held, *own), name, task, **common)
-            return cast(Self, made)
-        _refuse_of_sets(degrees=degrees)
-        arrays = from_pyg(held, label, feature, choice, task)
+        content = unpack(data)
+        first = content[0] if isinstance(content, list) and content else content
+        if not (hasattr(first, "to_dict") or isinstance(first, Mapping)) or hasattr(first, "iloc"):
+            raise objects.wrong_object("from_pyg reads Data of PyG, or a list of them", data)
+        if isinstance(content, list):
+            options = (label, feature, choice, degrees)
+            samples = _samples(lambda: from_pyg_list(content, *options), name, task, **common)
+            return cast(Self, samples)
+        _refuse_options_of_sets(degrees=degrees)
+        arrays = from_pyg(content, label, feature, choice, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -307,7 +224,7 @@ class FromObjects:
         import networkx
 
         if not isinstance(graph, networkx.Graph):
-            raise objects.other_object("from_networkx reads one graph of NetworkX", graph)
+            raise objects.wrong_object("from_networkx reads one graph of NetworkX", graph)
         choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
                          missing=missing, numbers=numbers)  # fmt: skip
         arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
