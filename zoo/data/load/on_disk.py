@@ -19,7 +19,7 @@ from zoo.data.mapped.array_folder import array_folder, is_array_folder
 from zoo.data.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.sbm import sbm_stream
-from zoo.data.mapped.writer import Stream, blocks, write_on_disk
+from zoo.data.mapped.writer import Stream, in_blocks, write_on_disk
 from zoo.data.splits import check_own_split
 from zoo.errors import ZooError, reading
 from zoo.graphs.adjacency import neighbours
@@ -120,7 +120,7 @@ def from_dataset(data: Dataset) -> Stream:
             "direction. Leave out --on-disk, or write `weights=ignore` and no direction."
         )
     indptr, indices = (part.numpy() for part in neighbours(data.graph))
-    count, x = len(indptr) - 1, data.x.numpy()
+    x = data.x.numpy()
 
     def edges() -> Iterator[np.ndarray]:
         for first, last in ranges(indptr):
@@ -131,7 +131,7 @@ def from_dataset(data: Dataset) -> Stream:
 
     return Stream(
         edges,
-        lambda size: (x[block] for block in blocks(count, size)),
+        in_blocks(x),
         x.shape[1],
         data.y.numpy(),
         data.masks and {part: mask.numpy() for part, mask in data.masks.items()},

@@ -78,14 +78,14 @@ def map_array(path: Path, member: str | None = None) -> np.ndarray:
                 file.flush()
                 array = np.load(file.name, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise ZooError(f"there is no file {path}; copy it again, or write its path.") from None
+        raise ZooError(f"there is no file {path.name}; copy it again, or write its path.") from None
     except (OSError, MemoryError):  # which say nothing of the file
         raise
     except Exception as error:  # numpy and zipfile raise what the bytes suggest
         raise ZooError(
-            f"{path} is damaged, cut short, or no plain array of numbers ({cause(error)}); copy or "
-            "write it again."
+            f"{path.name} is damaged, cut short, or no plain array of numbers ({cause(error)}); "
+            "copy or write it again."
         ) from None
     if not isinstance(array, np.ndarray):
-        raise ZooError(f"{path} is no .npy file but an archive; copy or write it again.")
+        raise ZooError(f"{path.name} is no .npy file but an archive; copy or write it again.")
     return array

@@ -14,7 +14,7 @@ import numpy as np
 
 from zoo.data.mapped.array_file import map_array
 from zoo.data.mapped.external_sort import BLOCK, check_edges_within
-from zoo.data.mapped.writer import Stream, blocks, no_features
+from zoo.data.mapped.writer import Stream, blocks, in_blocks
 from zoo.errors import ZooError, cause
 from zoo.tasks.labels import REGRESSION, unlabelled
 
@@ -43,10 +43,11 @@ def array_folder(path: Path, task: str | None) -> Stream:
     )
     if features is None and label is None:
         raise ZooError("neither node-feat nor node-label says how many nodes there are.")
-    nodes = len(label if features is None else features)
+    features = np.zeros((len(label), 0), np.float32) if features is None else features
+    nodes = len(features)
     if edges.ndim != 2 or 2 not in edges.shape or edges.dtype.kind not in "iu":
         raise ZooError(f"edge_index is {edges.dtype} of the shape {edges.shape}; write (2, E).")
-    if features is not None and features.ndim != 2:
+    if features.ndim != 2:
         raise ZooError(f"node_feat has the shape {features.shape}; write (N, F).")
     pairs = edges.T if len(edges) == 2 else edges  # (E, 2)
 
@@ -58,14 +59,12 @@ def array_folder(path: Path, task: str | None) -> Stream:
         lambda: check_edges_within(
             read_edges(), nodes, "edge {} of edge_index", 0, "fetch the files again"
         ),
-        no_features(nodes)
-        if features is None
-        else lambda size: (features[block] for block in blocks(nodes, size)),
-        0 if features is None else features.shape[1],
+        in_blocks(features),
+        features.shape[1],
         unlabelled(nodes, task) if label is None else _read_labels(label, task),
         _read_masks(path, nodes),
         task=task,
-        half=features is not None and features.dtype == np.float16,
+        half=features.dtype == np.float16,
     )
 
 

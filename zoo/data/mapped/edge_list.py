@@ -12,7 +12,7 @@ import numpy as np
 from zoo.config.options import Count
 from zoo.data.mapped.array_file import map_array
 from zoo.data.mapped.external_sort import BLOCK, check_edges_within
-from zoo.data.mapped.writer import Stream, blocks, no_features
+from zoo.data.mapped.writer import Stream, in_blocks
 from zoo.data.tables.read import is_index
 from zoo.errors import ZooError
 from zoo.system.files import user_path
@@ -70,13 +70,12 @@ def edge_list(
         shown = ", ".join(f"{key}: {size:,}" for key, size in sizes.items())
         raise ZooError(f"there are not as many nodes everywhere ({shown}); write one of each.")
     count = next(iter(sizes.values())) if sizes else text.count_nodes()
+    features = np.zeros((count, 0)) if features is None else features
     fix = "number the nodes from 0, or write as many labels and features"
     return Stream(
         lambda: check_edges_within(text.blocks(), count, "edge {}", 1, fix),
-        no_features(count)
-        if features is None
-        else lambda size: (features[block] for block in blocks(count, size)),
-        0 if features is None else features.shape[1],
+        in_blocks(features),
+        features.shape[1],
         unlabelled(count, task) if labels is None else labels,
         task=task,
     )

@@ -69,9 +69,9 @@ class Stream(NamedTuple):
     learnt: tuple[Any, ...] | None = None
 
 
-def no_features(nodes: int) -> Callable[[int], Iterator[np.ndarray]]:
-    """Return what gives the features of nodes that have none."""
-    return lambda size: (np.zeros((min(size, nodes - at), 0)) for at in range(0, nodes, size))
+def in_blocks(x: np.ndarray) -> Callable[[int], Iterator[np.ndarray]]:
+    """Return what gives features (N, F), also of a mapped array, block by block."""
+    return lambda size: (x[block] for block in blocks(len(x), size))
 
 
 def write_on_disk(
