@@ -22,6 +22,7 @@ from zoo.config import scores as metrics
 from zoo.config.recipe import word
 from zoo.data.load.by_name import metric_of, scored_on
 from zoo.errors import unknown
+from zoo.reports.measures import LEVEL
 from zoo.reports.page import COLORS
 from zoo.weights.model_card import citation, summary
 
@@ -416,7 +417,7 @@ def critical_difference(rows: int, columns: int) -> float:
     """
     from scipy.stats import studentized_range
 
-    quantile = float(studentized_range.ppf(metrics.LEVEL, rows, math.inf)) / math.sqrt(2)
+    quantile = float(studentized_range.ppf(LEVEL, rows, math.inf)) / math.sqrt(2)
     return quantile * math.sqrt(rows * (rows + 1) / (6 * columns))
 
 

@@ -10,7 +10,7 @@ first.
 import argparse
 from pathlib import Path
 
-from zoo.cli.hub import verified_runs
+from zoo.cli.weights import verified_runs
 from zoo.inference.publish import publish
 from zoo.weights.folder import WEIGHTS
 from zoo.weights.index import PRETRAINED

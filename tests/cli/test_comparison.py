@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from zoo.cli.console import out, rows
-from zoo.cli.recipes import compare as command_of
 from zoo.cli.result_tables import comparison
+from zoo.cli.train import compare as command_of
 from zoo.runs.compare import candidates
 from zoo.runs.resolve import load_recipe, resolve
 

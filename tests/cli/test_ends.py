@@ -198,7 +198,7 @@ def asked_to_end(command, monkeypatch):
             return epoch(*given)
 
         monkeypatch.setattr(trainer, "_epoch", asked)
-        monkeypatch.setattr(common, "_came", [])
+        monkeypatch.setattr(common, "_received", [])
         try:
             return command(*words)
         finally:
@@ -244,7 +244,7 @@ def ended():
     (4, False, "torchrun --nnodes N --nproc-per-node R -m ", ""),
 ])  # fmt: skip
 def test_several_processes_go_on_as_several(count, own, before, after, ended, command, monkeypatch):
-    monkeypatch.setattr("zoo.cli.app.train_plan", lambda *given, **options: ended)
+    monkeypatch.setattr("zoo.cli.train.train_plan", lambda *given, **options: ended)
     monkeypatch.setattr("zoo.system.process_group.count", lambda: count)
     if own:
         monkeypatch.setenv("ZOO_RENDEZVOUS", "meeting")
@@ -255,7 +255,7 @@ def test_several_processes_go_on_as_several(count, own, before, after, ended, co
 
 
 def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, monkeypatch):
-    monkeypatch.setattr("zoo.cli.recipes.train_plan", lambda *given, **options: ended)
+    monkeypatch.setattr("zoo.cli.train.train_plan", lambda *given, **options: ended)
     code, said, _ = command("reproduce", "gcn-cora")
     assert code == 130 and "0.5000" in said and not {"PASS", "FAIL"} & {*said.split()}
     code, _, failed = command("reproduce", "gcn-cora", "--within-hours", "1")
@@ -263,7 +263,7 @@ def test_a_reproduction_that_was_ended_is_neither_pass_nor_fail(ended, command, 
 
 
 def test_a_signal_that_comes_twice_at_once_is_one(monkeypatch):
-    monkeypatch.setattr(common, "_came", [])
+    monkeypatch.setattr(common, "_received", [])
     with pytest.raises(KeyboardInterrupt), common.graceful_shutdown():
         signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGTERM)

@@ -70,8 +70,8 @@ def test_features_in_shares_change_no_bit_and_two_processes_no_number(trained):
     ("own", "times"), [({}, 1), ({"RANK": "1"}, 0), ({"RANK": "0", RENDEZVOUS: "here"}, 0)]
 )
 def test_what_is_said_of_other_data_is_said_once(own, times, command, monkeypatch):
-    monkeypatch.setattr("zoo.cli.app.train_plan", lambda *given, **how: None)
-    monkeypatch.setattr("zoo.cli.app.tell", lambda *given: None)
+    monkeypatch.setattr("zoo.cli.train.train_plan", lambda *given, **how: None)
+    monkeypatch.setattr("zoo.cli.train.print_summary", lambda *given: None)
     for name, value in own.items():
         monkeypatch.setenv(name, value)
     code, _, said = command("train", "sgformer-sbm-rba", "dataset={name: sbm, nodes: 60}")

@@ -516,7 +516,7 @@ def test_several_runs_of_a_recipe_are_called_by_their_folders(tiny, tmp_path, co
 
 def test_a_training_is_asked_to_end_with_what_began_it(tmp_path, monkeypatch):
     """It has time to keep what it has, and no orphan is left."""
-    monkeypatch.setattr(common, "_came", [])
+    monkeypatch.setattr(common, "_received", [])
     kept = tmp_path / "kept"
     child = f"""if True:
         import signal, sys, time

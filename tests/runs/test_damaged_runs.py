@@ -231,7 +231,7 @@ def test_a_finished_run_of_before_is_read(tmp_path, whole):
     as_before(folder)
     read = read_history(folder)
     assert read.state == "finished" and not read.remarks
-    assert [len(each.lines) for each in read.curves] == [8, 8]
+    assert [len(curve.losses) for curve in read.curves] == [8, 8]
     assert [row["test"] for row in read.results] == [row["test"] for row in whole["seeds"]]
     with pytest.raises(ZooError, match="is finished"):
         resume_run(folder)

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from zoo.cli.common import _too_large
+from zoo.cli.train import too_large
 from zoo.config.options import pick
 from zoo.data.load import prepare_on_disk
 from zoo.errors import ZooError
@@ -91,7 +91,7 @@ def test_what_is_not_trained_is_not_estimated(change):
 
 
 def test_many_graphs_that_do_not_fit_are_told_to_take_fewer():
-    said = _too_large(resolve(load_recipe("gine-mutag")))
+    said = too_large(resolve(load_recipe("gine-mutag")))
     assert "does not fit into memory. Write train.batching.size=16, or" in said
 
 
@@ -100,7 +100,7 @@ def test_one_of_several_processes_does_not_ask_the_others(monkeypatch):
     monkeypatch.setattr(
         "zoo.runs.estimate_memory.estimate", lambda _: pytest.fail("they are in a step")
     )
-    assert "Take batches" in _too_large(resolve(load_recipe("gcn-cora")))
+    assert "Take batches" in too_large(resolve(load_recipe("gcn-cora")))
 
 
 @pytest.mark.slow

@@ -356,7 +356,7 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
     with monkeypatch.context() as here:
         here.setattr(earlier_runs, "_run", only_help)
         assert train_apart(plan, "cpu", tmp_path) == {"done": True}
-    assert doctor._imported("yaml") == (True, [yaml.__version__])
+    assert doctor._import("yaml") == (True, [yaml.__version__])
     root = Path(comparing.__file__).parents[1]
     called = re.findall(
         r"\[sys.executable, ([^,]*)", "".join(map(Path.read_text, root.rglob("*.py")))

@@ -15,7 +15,7 @@ import pytest
 
 import zoo
 from zoo.cli.app import main
-from zoo.cli.progress_bar import tell_study
+from zoo.cli.tune import print_study
 from zoo.config.options import options_of, value_problems
 from zoo.config.recipe import Search
 from zoo.data.splits import split_of
@@ -97,14 +97,14 @@ def test_another_best_is_another_scoring_and_is_said(tmp_path, monkeypatch, caps
     monkeypatch.setattr(found, "write", list)  # no picture: it takes a while
     first = found.score()
     assert first["scored_before"] == []
-    tell_study(found, first)
+    print_study(found, first)
     assert "scored once" in capsys.readouterr().out
     other = found.best()._replace(number=1, settings={**found.best().settings, "model.dim": 4})
     monkeypatch.setattr(found, "best", lambda: other)
     second = found.score()
     assert second["scored_before"] == [first["test"]["mean"]]
     assert found.score()["scored_before"] == second["scored_before"]  # that was read
-    tell_study(found, second)
+    print_study(found, second)
     said = f"scored for the second time; before: {first['test']['mean']:.4f}"
     assert said in " ".join(capsys.readouterr().out.split())
 
@@ -357,7 +357,7 @@ def test_the_last_of_several_processes_scores(tmp_path):
 def test_of_equal_scores_the_first_is_the_best(study, capsys, monkeypatch):
     trials = [each._replace(number=number, val=0.5) for number, each in enumerate(study.trials())]
     monkeypatch.setattr(study, "trials", lambda: trials)
-    tell_study(study, {"scored_before": [], "test": {"mean": 0.5, "std": None}})
+    print_study(study, {"scored_before": [], "test": {"mean": 0.5, "std": None}})
     said = capsys.readouterr().out
     assert said.splitlines()[1].split()[:2] == ["trial", str(study.best().number)], said
 
@@ -429,7 +429,7 @@ def test_what_ends_one_of_several_models_says_how_all_goes_on(
 
     monkeypatch.setattr(Tuning, "run", fail_in_the_second)
     monkeypatch.setattr(Tuning, "score", scored)
-    monkeypatch.setattr("zoo.cli.authors.tell_study", lambda study, summary: None)
+    monkeypatch.setattr("zoo.cli.tune.print_study", lambda study, summary: None)
     data = "{name: karate, split: ratio-60-20-20}"
     words = ["tune", "--models", "mlp,gcn,gat", "--data", data, "train.epochs=1", "model.dim=4"]
     words += ["--trials", "1", "--splits", "1", "--runs", "my runs", "--device", "cpu"]

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Column, Table
 
 from zoo.cli import console
-from zoo.cli.common import DataOptions, check_out, spec_of, typed_path
+from zoo.cli.common import AsJson, DataOptions, check_out, spec_of, typed_path
+from zoo.cli.console import out, plain
 from zoo.errors import ZooError
 
-app = typer.Typer(
-    cls=console.Commands, no_args_is_help=True, help="Check and prepare a graph of your own."
-)
+app = typer.Typer(no_args_is_help=True, help="Check and prepare a graph of your own.")
 
 Source = Annotated[
     str, typer.Argument(metavar="PATH", help="A folder with nodes.csv and edges.csv, or a file.")
@@ -31,15 +31,16 @@ def check(
         typer.Option(help="Draw degrees and classes into this PNG.", callback=typed_path),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Replace the PNG if it is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
 
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
     """
+    from zoo.config.recipe import recipe_text
     from zoo.data.load import load_unless_graph_file, on_disk_folder, read_graph
-    from zoo.data.load.check import check as findings
+    from zoo.data.load.check import check as check_data
     from zoo.data.load.plot import draw
 
     check_out(plot, (".png",), again)
@@ -50,18 +51,32 @@ def check(
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
     data = folder or whole or read_graph(spec)
-    found = findings(data)
+    findings = check_data(data)
     if as_json:
-        typer.echo(json.dumps([each._asdict() for each in found]))
+        typer.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
-        console.data(found)
-        console.recipe_of({"dataset": spec})
-    broken = any(each.verdict == "fix" for each in found)
+        _print_findings(findings)
+        recipe = recipe_text({"dataset": spec})
+        out.print(f"\n[bold]In a recipe[/]\n{plain(recipe)}", soft_wrap=True, end="")
+    broken = any(finding.verdict == "fix" for finding in findings)
     if plot is not None and not broken:
         draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
     if plot is not None:
         console.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
     sys.exit(1 if broken else 0)
+
+
+def _print_findings(findings: list) -> None:
+    """Print a line for each finding, and below it what to do about it."""
+    from zoo.config.overrides import in_the_shell
+
+    marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
+    table = Table.grid("", "", Column(overflow="fold"), padding=(0, 2, 0, 0))
+    for finding in findings:
+        table.add_row(marks[finding.verdict], plain(finding.name), plain(finding.found))
+        if finding.fix:
+            table.add_row("", "", f"[bold]{plain(in_the_shell(finding.fix))}[/]")
+    out.print(table)
 
 
 @app.command()
@@ -92,52 +107,50 @@ def prepare(
 
     if half and not on_disk:
         raise ZooError("--half is for on-disk graphs; write --on-disk --half.")
-    written = _destination(name, "" if on_disk else ".npz", again)
+    place = _destination(name, "" if on_disk else ".npz", again)
     if on_disk:
-        prepare_on_disk(_options(path, options), written, half=half, memory=memory)
+        prepare_on_disk(_options(path, options), place, half=half, memory=memory)
     else:
         spec = _spec(path, options)
-        if late := [each for each in ("direction", "duplicates", "relations") if each in spec]:
+        if late := [key for key in ("direction", "duplicates", "relations") if key in spec]:
             raise ZooError(
                 f"a prepared graph keeps every row of edges as it is; leave out `{late[0]}` here, "
                 f"and write `dataset.{late[0]}={spec[late[0]]}` where you train on it."
             )
-        parts = read_graph(spec)
-        read = own_graph(spec["name"], parts)
-        if (data := learnt_once(read)) is not read:
-            names = data.feature_names
-            parts = parts._replace(features=data.x.numpy(), feature_names=names, learnt=data.learnt)
-        write_prepared(check_arrays(parts._replace(task=data.task)), written)
+        arrays = read_graph(spec)
+        graph = own_graph(spec["name"], arrays)
+        if (data := learnt_once(graph)) is not graph:
+            arrays = arrays._replace(
+                features=data.x.numpy(), feature_names=data.feature_names, learnt=data.learnt
+            )
+        write_prepared(check_arrays(arrays._replace(task=data.task)), place)
     word = shlex.quote(f"dataset={name}")
-    console.remark(f"written: {written}; write `{word}`, such as zoo train gcn {word}")
+    console.remark(f"written: {place}; write `{word}`, such as zoo train gcn {word}")
 
 
 def _destination(name: str, suffix: str, again: bool) -> Path:
+    """Return the file or folder of a name, with this suffix, in the first data folder."""
     from zoo.data.load import DATASETS
     from zoo.data.load.named import NAMED
     from zoo.system.cache import data_folders
     from zoo.system.files import user_path
 
-    if (
-        Path(name).name != name
-        or name.startswith((".", "~"))
-        or not name.isprintable()
-        or "=" in name
-    ):
+    is_word = Path(name).name == name and name.isprintable() and "=" not in name
+    if not is_word or name.startswith((".", "~")):
         raise ZooError(f"{name!r} is no name; write a word, such as `mine`: no path, no ending.")
     if name in DATASETS and not (name in NAMED and NAMED[name].source is None):
         raise ZooError(f"{name} is a graph of the zoo; give yours another name.")
     user_path(name + suffix)
-    if Path(name).exists() and Path.cwd().resolve() != data_folders()[0].resolve():
+    folder = data_folders()[0]
+    if Path(name).exists() and Path.cwd().resolve() != folder.resolve():
         raise ZooError(f"{name} is a file or folder here, and would be read as `dataset: {name}`; "
                        "write another name.")  # fmt: skip
-    kinds = [data_folders()[0] / f"{name}{each}" for each in (suffix, *{"", ".npz"} - {suffix})]
-    if kinds[1].exists():
-        raise ZooError(f"{kinds[1]} has that name already; remove it, or write another name.")
-    if kinds[0].exists() and not again:
-        raise ZooError(f"{kinds[0]} is there already; write --again to replace it, or another "
-                       "name.")  # fmt: skip
-    return kinds[0]
+    place, other = folder / f"{name}{suffix}", folder / f"{name}{'' if suffix else '.npz'}"
+    if other.exists():
+        raise ZooError(f"{other} has that name already; remove it, or write another name.")
+    if place.exists() and not again:
+        raise ZooError(f"{place} is there already; write --again to replace it, or another name.")
+    return place
 
 
 def _spec(path: str, options: list[str] | None) -> dict[str, Any]:

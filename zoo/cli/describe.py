@@ -18,7 +18,7 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.registry import MODELS, Model, discover
+from zoo.registry import MODELS, discover
 from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.labels import TRANSLATION
@@ -33,18 +33,17 @@ Rows = list[dict[str, Any]]
 
 def schema_of_recipes() -> dict[str, Any]:
     """Return the JSON schema of a recipe, options of every registered model included."""
-    discover()
-    dataset, encoding, split = json_schema(DATASETS), json_schema(ENCODINGS), json_schema(SPLITS)
-    folds = next(each for each in split["$defs"]["split"]["anyOf"][1:]
-                 if each["properties"]["name"] == {"const": "folds-5"})  # fmt: skip
-    word = {"type": "string", "pattern": f"^{FOLDS}$"}
-    any_number = {**folds, "properties": {**folds["properties"], "name": word}}
-    split["$defs"]["split"]["anyOf"] += [word, any_number]
     from zoo.sequences.data.pairs import read_pairs
 
-    own, definitions = files_schema(
-        DATASETS, [common_options, *READERS.values(), read_pairs, *KINDS]
-    )
+    discover()
+    dataset, encoding, split = json_schema(DATASETS), json_schema(ENCODINGS), json_schema(SPLITS)
+    splits = split["$defs"]["split"]["anyOf"]
+    folds = next(entry for entry in splits[1:]
+                 if entry["properties"]["name"] == {"const": "folds-5"})  # fmt: skip
+    any_number = {"type": "string", "pattern": f"^{FOLDS}$"}
+    splits += [any_number, {**folds, "properties": {**folds["properties"], "name": any_number}}]
+    readers = [common_options, *READERS.values(), read_pairs, *KINDS]
+    own, definitions = files_schema(DATASETS, readers)
     entries = dataset["$defs"]["dataset"]["anyOf"]
     entries += own
     dataset["$defs"] |= {**definitions, **split["$defs"]}
@@ -71,46 +70,42 @@ def pretrained() -> Rows:
     return [
         {
             "name": name,
-            "model": each.model,
-            "dataset": each.data,
-            "metric": each.metric,
-            "test": round(each.test, 4),
-            "kB": round(each.bytes / 1000),
+            "model": entry.model,
+            "dataset": entry.data,
+            "metric": entry.metric,
+            "test": round(entry.test, 4),
+            "kB": round(entry.bytes / 1000),
         }
-        for name, each in published().items()
+        for name, entry in published().items()
     ]
 
 
-def recipes() -> Rows:
-    """Return a row per shipped recipe, with the number it should reach and the one measured."""
-    return sorted(
-        (_row(load_recipe(name)) for name in recipe_names()), key=lambda row: row["scored_on"]
-    )
+def recipes(dataset: str | None = None, model: str | None = None) -> Rows:
+    """Return a row per shipped recipe, with the number it should reach and the one measured.
 
-
-def chosen_recipes(dataset: str | None, model: str | None) -> Rows:
-    """Return those for a data set, of a model, or both.
+    Args:
+        dataset: only those for this data set.
+        model: only those of this model.
 
     Raises:
         ZooError: there is none.
     """
-    found = recipes()
-    for key, name in (("model", model), ("dataset", dataset)):
-        if name is not None and not any(row[key] == name for row in found):
-            raise ZooError(unknown(f"{key} of a recipe", name, {row[key] for row in found}))
-    given = {"dataset": dataset, "model": model}
-    kept = [row for row in found if all(name in (None, row[key]) for key, name in given.items())]
-    if not kept:
+    rows = [_row(load_recipe(name)) for name in recipe_names()]
+    wanted = {"model": model, "dataset": dataset}
+    for key, name in wanted.items():
+        if name is not None and name not in (known := {row[key] for row in rows}):
+            raise ZooError(unknown(f"{key} of a recipe", name, known))
+    rows = [row for row in rows if all(name in (None, row[key]) for key, name in wanted.items())]
+    if not rows:
         raise ZooError(
             f"no recipe pairs {model} with {dataset}; write one, or begin with another data set's: "
             f"`zoo tune {model} --data {dataset}`."
         )
-    return kept
+    return sorted(rows, key=lambda row: row["scored_on"])
 
 
 def _row(recipe: Recipe) -> dict[str, Any]:
-    expect = recipe.expect
-    measured = recipe.measured
+    expect, measured = recipe.expect, recipe.measured
     return {
         "name": recipe.name,
         "model": word(recipe.model),
@@ -169,8 +164,8 @@ def attentions() -> Rows:
 
 
 def _promises(builder: Callable) -> dict[str, str | None]:
-    said = PROMISES.search(inspect.getdoc(builder) or "")
-    return said.groupdict() if said else dict.fromkeys(PROMISES.groupindex)
+    match = PROMISES.search(inspect.getdoc(builder) or "")
+    return match.groupdict() if match else dict.fromkeys(PROMISES.groupindex)
 
 
 CATALOGUE: dict[str, Callable[[], Rows]] = {
@@ -198,42 +193,36 @@ RANGES = {
 """Bounds in a JSON schema, in words."""
 
 
-_WEIGHTED = "Weights of edges count along edges; attention over all nodes ignores them."
-_UNWEIGHTED = "Weights of edges are ignored."
-
-
-def _weighs(model: type[Model]) -> bool:
-    return model.edge_weights and model.tasks != (TRANSLATION,)  # sentences have no weights
-
-
 def info(name: str) -> dict[str, Any]:
     """Return what a model is: summary, equations, paper, citation, options, tasks and recipes.
 
     Raises:
         ZooError: no model has this name.
     """
-    known = list_models()
     if name in recipe_names():
         model = word(load_recipe(name).model)
         raise ZooError(f"{name} is a recipe: `zoo show {name}` prints it, `zoo info {model}` what "
                        f"{model} is, and its recipes.")  # fmt: skip
-    if name not in known:
-        raise ZooError(unknown("model", name, known))
+    if name not in (models := list_models()):
+        raise ZooError(unknown("model", name, models))
     model = MODELS[name]
-    what, _, rest = _prose(model).partition("\n\n")
+    what, _, equations = _prose(model).partition("\n\n")
+    weighted = model.edge_weights and model.tasks != (TRANSLATION,)  # sentences have no weights
     shipped = [load_recipe(path.stem) for path in sorted((recipe_folder() / name).glob("*.yaml"))]
     return {
         "name": name,
         "what": " ".join(what.split()),
-        "equations": rest.strip(),
+        "equations": equations.strip(),
         "about": _prose(inspect.getmodule(model)).partition("\n\n")[2],
         "paper": model.paper,
         "citation": citation(name),
         "tasks": list(model.tasks),
-        "edge weights": _WEIGHTED if _weighs(model) else _UNWEIGHTED,
+        "edge weights": "Weights of edges count along edges; attention over all nodes ignores them."
+        if weighted
+        else "Weights of edges are ignored.",
         "options": options(model),
         "recipes": sorted(map(_row, shipped), key=lambda row: row["scored_on"]),
-        "differs": {each.name: each.differs for each in shipped if each.differs},
+        "differs": {recipe.name: recipe.differs for recipe in shipped if recipe.differs},
     }
 
 
@@ -244,11 +233,11 @@ def options(builder: Callable) -> Rows:
     return [
         {
             "name": key,
-            "default": each.get("default"),
-            "takes": _takes(each, definitions),
-            "what": each.get("description", ""),
+            "default": value.get("default"),
+            "takes": _takes(value, definitions),
+            "what": value.get("description", ""),
         }
-        for key, each in schema["properties"].items()
+        for key, value in schema["properties"].items()
     ]
 
 
@@ -264,13 +253,10 @@ def _takes(schema: dict[str, Any], definitions: dict[str, Any]) -> str:
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     if "anyOf" in schema:
-        return " or ".join(_takes(each, definitions) for each in schema["anyOf"])
+        return " or ".join(_takes(option, definitions) for option in schema["anyOf"])
     if schema.get("type") == "null":
         return "nothing"
-    bounds = [said.format(schema[key]) for key, said in RANGES.items() if _tells(schema, key)]
+    # The bounds of any count, or number, are too large to be worth saying.
+    bounds = [words.format(schema[key]) for key, words in RANGES.items()
+              if abs(schema.get(key, 2**31)) < 2**31]  # fmt: skip
     return " ".join([schema.get("type", "anything"), " and ".join(bounds)]).strip()
-
-
-def _tells(schema: dict[str, Any], key: str) -> bool:
-    """Whether a bound is worth saying: that of any count, or number, is not."""
-    return key in schema and abs(schema[key]) < 2**31

@@ -35,15 +35,15 @@ _PACKAGES = {
 }
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
 """By the module where the name is another."""
-_BESIDES = {
+_EXTRA = {
     "torch": "torch.version.cuda, torch.cuda.is_available() and torch.cuda.get_device_name()",
     "dgl": "zoo.dgl.STANDS_IN",
 }
-"""What is asked of a package beside its version."""
+"""What is printed of a package beside its version."""
 
 
 class Diagnosis(NamedTuple):
-    """One thing looked at: what was found, and the line that fixes it (empty: nothing to fix).
+    """One line of the answer: what was found, and the line that fixes it (empty: nothing to fix).
 
     `needed` is False for what the zoo works without.
     """
@@ -54,45 +54,47 @@ class Diagnosis(NamedTuple):
     needed: bool = True
 
 
+class Import(NamedTuple):
+    """Whether a package imports: its version and `_EXTRA`, or the last line of the error."""
+
+    works: bool
+    answers: list[str]
+
+
 def diagnose() -> int:
     """Print what is found, with the line that fixes what is broken; return the exit code."""
-    table, found = Table(box=None, show_header=False, pad_edge=False), examine()
-    for each in found:
-        mark = (
-            "[green]ok[/]" if not each.fix else "[red]broken[/]" if each.needed else "[yellow]-[/]"
-        )
-        table.add_row(mark, each.name, plain(each.found))
-        if each.fix:
-            table.add_row("", "", f"[bold]{plain(in_the_shell(each.fix))}[/]")
+    table, diagnoses = Table.grid(padding=(0, 2, 0, 0)), examine()
+    for name, found, fix, needed in diagnoses:
+        broken = "[red]broken[/]" if needed else "[yellow]-[/]"
+        table.add_row(broken if fix else "[green]ok[/]", name, plain(found))
+        if fix:
+            table.add_row("", "", f"[bold]{plain(in_the_shell(fix))}[/]")
     out.print(table)
-    return 1 if any(each.fix and each.needed for each in found) else 0
+    return 1 if any(fix and needed for _, _, fix, needed in diagnoses) else 0
 
 
 def examine() -> list[Diagnosis]:
     """Look at the packages, DGL's kernels, the GPU, and the folders of data and cache."""
     with ThreadPoolExecutor() as pool:  # each thread only waits for its process
-        found = dict(zip(_PACKAGES, pool.map(_imported, _PACKAGES), strict=True))
+        imports = dict(zip(_PACKAGES, pool.map(_import, _PACKAGES), strict=True))
     packages = [
-        Diagnosis(name, said[0], "" if works else _PACKAGES[name])
-        for name, (works, said) in found.items()
+        Diagnosis(name, answers[0], "" if works else _PACKAGES[name])
+        for name, (works, answers) in imports.items()
     ]
-    broken = (False, [""])
-    kernels, gpu = _kernels(*found.get("dgl", broken)), _gpu(*found.get("torch", broken))
+    missing = Import(False, [""])
+    kernels, gpu = _kernels(imports.get("dgl", missing)), _gpu(imports.get("torch", missing))
     python = Diagnosis("python", sys.version.split()[0])
     return [python, *packages, kernels, gpu, _allocator(), *_folders()]
 
 
-def _imported(name: str) -> tuple[bool, list[str]]:
-    """Import a package in a new process; return whether it worked and what was said of it.
-
-    That is its version and what `_BESIDES` asks, or the last line of an error.
-    """
+def _import(name: str) -> Import:
+    """Import a package in a new process."""
     module = "zoo.dgl" if name == "dgl" else name
     # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
-    said = f"m.version({_DISTRIBUTIONS.get(name, name)!r}), {_BESIDES.get(name, '')}"
+    answers = f"m.version({_DISTRIBUTIONS.get(name, name)!r}), {_EXTRA.get(name, '')}"
     code = (
         f"import sys; sys.path.append({_HOME!r}); import {module}, importlib.metadata as m; "
-        f"print(*({said}), sep='|')"
+        f"print(*({answers}), sep='|')"
     )
     environment = {**os.environ, "DGLBACKEND": "pytorch", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
@@ -101,27 +103,26 @@ def _imported(name: str) -> tuple[bool, list[str]]:
     works = done.returncode == 0
     lines = (done.stdout if works else done.stderr).strip().splitlines()
     last = lines[-1] if lines else f"exit code {done.returncode}"
-    return works, last.split("|") if works else [last]
+    return Import(works, last.split("|") if works else [last])
 
 
-def _kernels(works: bool, said: list[str]) -> Diagnosis:
-    """Say what the import of DGL found of its kernels."""
-    if not works:
+def _kernels(dgl: Import) -> Diagnosis:
+    if not dgl.works:
         return Diagnosis("dgl kernels", "DGL does not import", DGL_FIX)
+    version, stands_in = dgl.answers
     wheel = (
         "CUDA wheel"
-        if "+cu" in said[0]
+        if "+cu" in version
         else "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
     )
     without = "; without graphbolt, which is for another torch and not needed"
-    return Diagnosis("dgl kernels", wheel + without * (said[1] == "True"))
+    return Diagnosis("dgl kernels", wheel + without * (stands_in == "True"))
 
 
-def _gpu(works: bool, said: list[str]) -> Diagnosis:
-    """Say what the import of torch found of a GPU."""
-    if not works:
+def _gpu(torch: Import) -> Diagnosis:
+    if not torch.works:
         return Diagnosis("gpu", "torch does not import", TORCH_FIX)
-    cuda, name = said[1:]
+    _, cuda, name = torch.answers
     if name != "False":
         return Diagnosis("gpu", f"{name}, CUDA {cuda}")
     if shutil.which("nvidia-smi"):
@@ -130,8 +131,7 @@ def _gpu(works: bool, said: list[str]) -> Diagnosis:
 
 
 def _allocator() -> Diagnosis:
-    found = allocator.installed()
-    if found:
+    if found := allocator.installed():
         return Diagnosis("allocator", f"{found.name}, {found.library()}, for training")
     none = "the C library's; training holds a third more on large graphs"
     return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
@@ -139,18 +139,14 @@ def _allocator() -> Diagnosis:
 
 def _folders() -> list[Diagnosis]:
     first, *others = data_folders()
-    writable = _nearest(first).is_dir() and os.access(_nearest(first), os.W_OK)
+    place = first.absolute()
+    nearest = next(folder for folder in (place, *place.parents) if folder.exists())
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
     fix = "" if writable else "export ZOO_DATA=/a/folder/you/may/write:" + str(first)
-    seen = [str(each) + ("" if each.is_dir() else " (not there)") for each in others]
-    more = ", ".join(seen) or "none; add folders to ZOO_DATA, separated by ':'"
+    names = [str(folder) + ("" if folder.is_dir() else " (not there)") for folder in others]
+    more = ", ".join(names) or "none; add folders to ZOO_DATA, separated by ':'"
     return [
-        Diagnosis("data", f"{first.absolute()} (written to)", fix),
+        Diagnosis("data", f"{place} (written to)", fix),
         Diagnosis("more data", more),
         Diagnosis("cache", str(cache_folder().absolute())),
     ]
-
-
-def _nearest(folder):
-    """Return the folder, or the nearest of its parents that exists."""
-    absolute = folder.absolute()
-    return next(each for each in (absolute, *absolute.parents) if each.exists())

@@ -1,8 +1,9 @@
-"""The commands for what has been trained: predict, evaluate and embed."""
+"""The commands for what has been trained: predict, evaluate, embed, and its way to others."""
 
 import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,27 +13,24 @@ from zoo.cli.common import (
     DataOptions,
     Device,
     DeviceName,
+    Imports,
+    Layerwise,
+    Unverified,
+    Weights,
     check_out,
+    import_first,
+    locate_weights,
     spec_of,
-    tell_forecast,
-    translate,
     typed_path,
 )
-from zoo.errors import ZooError
+from zoo.config.scores import figure
+from zoo.errors import ZooError, printable
 
 if TYPE_CHECKING:
     from zoo.config.options import Spec
 
 app = typer.Typer()
 
-Weights = Annotated[
-    str,
-    typer.Argument(
-        metavar="WEIGHTS",
-        help="A run, one of its seeds, a folder of weights, a name of "
-        "`zoo list models --pretrained`, or hub:OWNER/NAME.",
-    ),
-]
 Graph = Annotated[
     str,
     typer.Option(
@@ -47,28 +45,12 @@ BatchSize = Annotated[
         "edges nor attention cross from one part of the graph to another. Of texts, tokens.",
     ),
 ]
-Layerwise = Annotated[
-    bool,
-    typer.Option(
-        "--layerwise",
-        help="The answers of the whole graph in bounded memory: layer by layer, with files in "
-        "TMPDIR. Not for every attention.",
-    ),
-]
-Imports = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="A Python file or module to import first; nothing else is."),
-]
-Unverified = Annotated[
-    bool, typer.Option("--unverified", help="Take weights that come without a checksum.")
-]
 Beams = Annotated[
     int | None, typer.Option(min=1, max=1000, help="Of texts: hypotheses of each; 4 if left out.")
 ]
 LengthPenalty = Annotated[
     float | None, typer.Option(min=0, help="Of texts: exponent of the length; 0.6 if left out.")
 ]
-Steps = Annotated[int | None, typer.Option(min=1, help="Of forecasts: times to predict.")]
 Again = Annotated[bool, typer.Option("--again", help="Replace the file if it exists.")]
 
 
@@ -96,7 +78,9 @@ def predict(
     ] = False,
     beams: Beams = None,
     length_penalty: LengthPenalty = None,
-    steps: Steps = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Of forecasts: times to predict.")
+    ] = None,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
@@ -112,7 +96,7 @@ def predict(
     from zoo.inference.predict import write_table
     from zoo.inference.training_data import new_nodes
 
-    spec = _given(data, options)
+    spec = _spec(data, options)
     if text is None and _forecast(weights, spec, steps, out, again, device, imports, unverified):
         return
     if steps is not None:
@@ -123,22 +107,23 @@ def predict(
         if layerwise or only_new:
             word = "--layerwise" if layerwise else "--only-new"
             raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
+        model, _ = _load(weights, imports, unverified)
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
-        translate(_loaded(weights, imports, unverified)[0], text, out, again, device, how)
+        _translate(model, text, out, again, device, how)
         return
     if (beams, length_penalty) != (None, None):
         raise ZooError("--beams and --length-penalty are for texts; leave them out.")
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
-    model, folder, graph, seen = _asked(weights, spec, imports, unverified)
+    model, folder, graph, context = _load_for(weights, spec, imports, unverified)
     new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
-    found = run(model, graph, context=seen, **how)
-    found = found if new is None else found.select(new)
-    write_table(found, out)
-    count, said = len(found.ids), _said(found.dropped_edges)
-    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{said}")
+    predictions = run(model, graph, context=context, **how)
+    predictions = predictions if new is None else predictions.select(new)
+    write_table(predictions, out)
+    count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
+    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{dropped}")
 
 
 @app.command()
@@ -165,12 +150,15 @@ def embed(
     from zoo.inference.predict import write_array
 
     check_out(out, (".npy",), again)
-    model, _, graph, seen = _asked(weights, spec_of(data, options), imports, unverified)
+    model, _, graph, context = _load_for(weights, spec_of(data, options), imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
-    found = run(model, graph, context=seen, **how)
-    write_array(found.values, out)
-    shape, said = " x ".join(map(str, found.values.shape)), _said(found.dropped_edges)
-    console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{said}")
+    embeddings = run(model, graph, context=context, **how)
+    write_array(embeddings.values, out)
+    shape, dropped = (
+        " x ".join(map(str, embeddings.values.shape)),
+        _dropped(embeddings.dropped_edges),
+    )
+    console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{dropped}")
 
 
 @app.command()
@@ -205,10 +193,10 @@ def evaluate(
     """
     from zoo.inference.evaluate import evaluate_part
 
-    model, folder = _loaded(weights, imports, unverified)
-    found = evaluate_part(
+    model, folder = _load(weights, imports, unverified)
+    result = evaluate_part(
         model,
-        _given(data, options),
+        _spec(data, options),
         part,
         batch_size=batch_size,
         layerwise=layerwise,
@@ -218,48 +206,31 @@ def evaluate(
         folder=folder,
     )
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps(result))
     else:
-        result_tables.score(found)
+        result_tables.score(result)
 
 
-def located(weights: str) -> Path:
-    """Return a folder of weights, and say how it was chosen."""
-    from zoo.weights.index import locate
-
-    found = locate(weights)
-    if found.why:
-        console.remark(f"weights: {found.folder}, {found.why}.")
-    return found.folder
-
-
-def _loaded(weights: str, imports: list[str] | None, unverified: bool):
+def _load(weights: str, imports: list[str] | None, unverified: bool):
     """Return a model, and the folder of its weights."""
     from zoo.weights.load import load
 
-    folder = located(weights)
+    folder = locate_weights(weights)
     import_first(imports, folder)
     return load(folder, unverified=unverified), folder
 
 
-def import_first(imports: list[str] | None, weights: Path | None = None) -> None:
-    """Run the files and modules that a command names; warn where weights were made with others."""
-    from zoo.runs.imports import import_sources, warn_of_changed_code
-
-    warn_of_changed_code(import_sources(imports or [], Path()), weights)
-
-
-def _asked(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
-    """Return a model and its folder, the data it is asked about, and what it sees besides."""
+def _load_for(weights: str, spec: "Spec", imports: list[str] | None, unverified: bool):
+    """Return a model and its folder, the data it is to read, and what it sees besides."""
     from zoo.data.load import without_labels
     from zoo.inference.training_data import read_as_trained, training_spec
 
-    model, folder = _loaded(weights, imports, unverified)
+    model, folder = _load(weights, imports, unverified)
     spec = without_labels(spec, training_spec(folder))
     return model, folder, *read_as_trained(model, folder, spec)
 
 
-def _given(data: str | None, options: list[str] | None) -> "Spec | None":
+def _spec(data: str | None, options: list[str] | None) -> "Spec | None":
     """Return the data set that a command names, if it does."""
     if data is None and options:
         raise ZooError(f"{options[0]!r} goes with --data GRAPH; name one graph, and one run.")
@@ -272,8 +243,31 @@ def _device(word: Device):
     return choose_device(word.value)
 
 
+def _dropped(share: float) -> str:
+    """Return what to say of the share of edges that batches have dropped."""
+    if not share:
+        return ""
+    return (
+        f" In parts, an approximation: {share:.1%} of the edges cross them and were not looked at."
+    )
+
+
+def _translate(
+    model, text: str, out: Path | None, again: bool, device: Device, options: dict
+) -> None:
+    """Translate a file, and print how many lines are written where."""
+    from zoo.sequences.translate import translate_file
+
+    check_out(out, (), again)
+    options = {key: value for key, value in options.items() if value is not None}
+    count, cut = translate_file(model, text, out, device=_device(device), **options)
+    sentence = f" {cut:,} were too long, and cut before they were translated." if cut else ""
+    if sentence or out is not None:
+        console.remark(f"{count:,} lines are translated{f', into {out}' if out else ''}.{sentence}")
+
+
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
-    """Tell what a model of forecasts says comes next; False where the weights are of no such."""
+    """Write or print a forecast; return False where the model is for another task."""
     from zoo.inference.evaluate import forecast_of
     from zoo.weights.folder import CONFIG, read_config
     from zoo.weights.index import locate
@@ -282,13 +276,198 @@ def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> 
     if read_config(folder / CONFIG)["about"].task != "node-forecasting":
         return False
     check_out(out, (".csv", ".parquet"), again)
-    model, _ = _loaded(weights, imports, unverified)
-    result = forecast_of(model, spec, steps, folder=folder, device=_device(device))
-    tell_forecast(result, out)
+    model, _ = _load(weights, imports, unverified)
+    forecast = forecast_of(model, spec, steps, folder=folder, device=_device(device))
+    write_forecast(forecast, out)
     return True
 
 
-def _said(cut: float) -> str:
-    if not cut:
-        return ""
-    return f" In parts, an approximation: {cut:.1%} of the edges cross them and were not looked at."
+def write_forecast(forecast, out: Path | None) -> None:
+    """Write a forecast, or print it."""
+    from zoo.inference.predict import write_table
+
+    if out is None:
+        text = forecast.table().to_csv(index=False)
+        typer.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+        return
+    write_table(forecast, out)
+    console.remark(f"{len(forecast.times):,} times of {len(forecast.ids):,} nodes are in {out}.")
+
+
+@app.command()
+def push(
+    folder: Weights,
+    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
+    private: Annotated[bool, typer.Option("--private", help="Make a new one private.")] = False,
+) -> None:
+    """Upload a folder of weights to the Hugging Face Hub.
+
+    zoo push runs/gcn-cora-20261121-120000 me/gcn-cora --private
+    """
+    from zoo.weights.hub import push as upload
+
+    console.remark(f"uploaded: {upload(locate_weights(folder), repository, private=private)}")
+
+
+@app.command()
+def pull(
+    repository: Annotated[str, typer.Argument(metavar="REPOSITORY", help="OWNER/NAME")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A new folder.", callback=typed_path)
+    ],
+    unverified: Unverified = False,
+) -> None:
+    """Download a folder of weights from the Hugging Face Hub, and check it.
+
+    zoo pull me/gcn-cora weights/gcn-cora
+    """
+    from zoo.weights.hub import pull as download
+
+    download(repository, folder, unverified=unverified)
+    console.remark(f"{repository} is in {folder}.")
+
+
+@app.command()
+def load(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Of `zoo list models --pretrained`, hub:OWNER/NAME, or a folder."
+        ),
+    ],
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Measure the test score here too.")
+    ] = False,
+    unverified: Unverified = False,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring weights here by name, check them, and say what they are.
+
+    zoo load gcn-digits --evaluate
+    zoo load hub:me/gcn-cora
+
+    What comes with the zoo is here. ZOO_WEIGHTS names a folder of `zoo publish`; what is fetched
+    from the Hugging Face Hub is kept in its cache.
+    """
+    from zoo.inference.evaluate import evaluate_part
+    from zoo.weights.folder import CARD, WEIGHTS
+    from zoo.weights.load import load as load_weights
+
+    folder = locate_weights(name)
+    import_first(imports, folder)
+    model = load_weights(folder, unverified=unverified)
+    about, scores = model.about, model.about.scores or {}
+    facts: dict[str, Any] = {
+        "folder": str(folder),
+        "model": type(model).__name__,
+        "weights": sum(weight.numel() for weight in model.parameters()),
+        "bytes": (folder / WEIGHTS).stat().st_size,
+        "data": about.data,
+        "metric": about.metric,
+        "test": scores.get("test"),
+        "licence": about.licence,
+        "card": str(folder / CARD),
+    }
+    missing = None
+    if evaluate:
+        try:
+            facts["test here"] = evaluate_part(model, None, "test", folder=folder)["score"]
+        except ZooError as error:  # the rest is printed all the same
+            missing = error
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        for key, value in facts.items():
+            is_score = isinstance(value, float)
+            text = f"{value:,}" if isinstance(value, int) else str(value or "not known")
+            console.say(f"{key:<10} {figure(value) if is_score else text}")
+    if missing:
+        raise ZooError(f"the test score was not measured: {missing}")
+
+
+@app.command()
+def publish(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN", help="Runs; left out, those of `runs` whose recipe is verified."
+        ),
+    ] = None,
+    to: Annotated[
+        Path, typer.Option("--to", metavar="FOLDER", help="Where to.", callback=typed_path)
+    ] = Path("weights"),
+    largest: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of weights; larger ones are left out.")
+    ] = None,
+    together: Annotated[
+        int | None, typer.Option(min=1, help="Bytes of all; what comes too late is left out.")
+    ] = None,
+    imports: Imports = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the best seed of each run into one folder, with cards and an index.
+
+    zoo publish runs/gcn-cora-20261121-120000 --to weights
+
+    Weights are kept in 16 bits where the scores stay. The folder, or a copy of it, is what
+    ZOO_WEIGHTS names for `zoo load`.
+    """
+    from zoo.inference.publish import publish as write
+    from zoo.weights.index import PRETRAINED, index
+
+    import_first(imports)
+    chosen = _named_runs(runs) if runs else verified_runs(Path("runs"))
+    if not chosen:
+        raise ZooError("no finished run of a verified recipe is in runs; name runs.")
+    rows = []
+    for row in write(chosen, to, largest=largest, together=together):
+        rows.append(row)
+        size = f"{row['bytes']:,} bytes, {row['bits']} bits"
+        why = row["left_out"]
+        what = size if why is None else f"-; left out, {why}"
+        console.remark(f"{row['name']}: {row['metric']} {figure(row['test'])}, {what}")
+    written = [row for row in rows if row["left_out"] is None]
+    if as_json:
+        typer.echo(json.dumps(rows))
+    else:
+        size = sum(row["bytes"] for row in written)
+        sets = "1 set" if len(written) == 1 else f"{len(written)} sets"
+        console.remark(f"{sets} of weights, {size:,} bytes, written to {to}.")
+    for name in (row["name"] for row in written):
+        if name in index() and to != PRETRAINED:
+            console.remark(
+                f"{name} means the zoo's own weights; `zoo load {to / name}` loads these."
+            )
+
+
+def _named_runs(runs: list[Path]) -> dict[str, Path]:
+    """Return finished runs: name to the folder of their best seed."""
+    from zoo.runs.run_folder import need_run, read_summary
+    from zoo.weights.index import as_name, locate
+
+    chosen = {}
+    for run in runs:
+        need_run(run)
+        summary = read_summary(run)
+        if summary["interrupted"]:
+            raise ZooError(f"{run} was interrupted; `zoo train --resume {run}` ends it.")
+        if (name := as_name(summary["recipe"])) in chosen:
+            raise ZooError(f"there are several runs of {name}; publish one of them.")
+        chosen[name] = locate(run).folder
+    return chosen
+
+
+def verified_runs(runs: Path) -> dict[str, Path]:
+    """Return the finished runs of verified recipes: name to the folder of their best seed."""
+    from zoo.config.shipped import recipe_names
+    from zoo.runs.earlier_runs import find_finished
+    from zoo.runs.resolve import load_recipe, resolve
+    from zoo.weights.index import locate
+
+    recipes = [recipe for recipe in map(load_recipe, recipe_names())
+               if recipe.verified and recipe.verified.sha256 == recipe.sha256]  # fmt: skip
+    finished = {recipe.name: find_finished(resolve(recipe), runs, any_code=True)
+                for recipe in recipes}  # fmt: skip
+    return {name: locate(summary["folder"]).folder for name, summary in finished.items()
+            if summary}  # fmt: skip

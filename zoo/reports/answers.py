@@ -1,4 +1,4 @@
-"""What the weights of each seed answer for the test part, beside what is true."""
+"""What the weights of each seed predict for the test part, beside the true labels."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
 from zoo.inference.evaluate import rows_of_part
 from zoo.inference.matching import class_names
-from zoo.inference.predict import Answers, answers, embed, labelled, names_of, task_of
+from zoo.inference.predict import answers, embed, labelled, names_of, task_of
 from zoo.inference.training_data import spec_of_training
 from zoo.registry import Model
 from zoo.reports.history import History
@@ -29,15 +29,15 @@ POINTS = 2000
 
 
 class Answered(NamedTuple):
-    """What the weights of a seed say of the n labelled rows of the test part.
+    """Predictions of a seed for the n labelled rows of the test part.
 
     Attributes:
-        seed: which.
-        task: what they are for, with the loss and the metric of the weights.
+        seed: the seed.
+        task: that of the weights, with its loss and metric.
         names: of the classes, or targets.
-        unit: what has a row, in words.
+        unit: what a row is, in words: nodes, graphs, ...
         logits: (n, C) fp32.
-        y: what is true, (n,) or (n, T), in the numbers of the model.
+        y: true labels, (n,) or (n, T), in the numbers of the model.
         score: by the metric of the task; None where it does not exist.
         degree: neighbours of each row that is a node, (n,) int64, itself aside; or None.
         homophily: share of its neighbours of a known class that have its own class, (n,), NaN
@@ -56,13 +56,13 @@ class Answered(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """What the head of a seed reads of some test rows, in two dimensions.
+    """Embeddings of some test rows, what the head of a seed reads, in two dimensions.
 
     Attributes:
-        seed: which.
-        points: (n, 2), the two directions in which the rows of the test part differ most.
+        seed: the seed.
+        points: (n, 2), the principal components of the rows of the test part.
         shares: of their variance in each direction, (2,).
-        y: what is true of them, (n,) or (n, T).
+        y: their true labels, (n,) or (n, T).
         rows: how many test rows there are, of which n are drawn.
     """
 
@@ -73,7 +73,7 @@ class Embedded(NamedTuple):
     rows: int
 
 
-class Found(NamedTuple):
+class Answers(NamedTuple):
     """The answers of the seeds of a run, the best one embedded, and what is left out and why."""
 
     seeds: list[Answered]
@@ -89,88 +89,85 @@ def answers_of(
     device: str | torch.device = "cpu",
     layerwise: bool = False,
     tell: Callable[[str], None] = lambda text: None,
-) -> Found:
-    """Ask the weights of every seed of a run about its test part.
+) -> Answers:
+    """Predict the test part with the weights of every seed of a run.
 
     What the recipe imports is not run. Data that cannot be had, or a model that is not known here,
-    are no error, and said among what is left out.
+    are no error, and named in what is left out.
 
     Args:
         run: what its folder says.
         load: reads data as `load_data`.
-        device: where.
+        device: where to compute.
         layerwise: as of `zoo.predict`.
         tell: called with a sentence before each seed.
 
     Raises:
         ZooError: a file of weights is damaged.
     """
-    folders = {each["seed"]: run.folder / f"seed-{each['seed']}" for each in run.results}
+    folders = {row["seed"]: run.folder / f"seed-{row['seed']}" for row in run.results}
     stored = {seed: read_folder(folder) for seed, folder in folders.items() if folder.is_dir()}
     if not stored:
-        return Found([], None, None, ["No seed has weights yet, so that nothing can be asked."])
+        return Answers([], None, None, ["No seed has weights yet, so that nothing can be asked."])
     if run.task == TRANSLATION:
-        said = "Answers are not drawn of translations: `zoo evaluate` measures them."
-        return Found([], None, None, [said])
+        why = "Answers are not drawn of translations: `zoo evaluate` measures them."
+        return Answers([], None, None, [why])
     spec, own = divide(run.recipe["dataset"], ("split",))
     try:
         spec_of_training(next(iter(stored.values())).about, spec)
         data = load(spec)
         split = own.get("split", data.split)
-        ask = _of_series if data.task == FORECASTING else _of_rows
+        predict = _of_series if data.task == FORECASTING else _of_rows
         how = {"device": device, "layerwise": layerwise}
-        found = []
+        seeds = []
         for seed in stored:
             tell(f"{run.name}, seed {seed}: what the weights say of the test part")
-            found.append(ask(restore(stored[seed]).eval(), data, split, run, seed, how))
+            seeds.append(predict(restore(stored[seed]).eval(), data, split, run, seed, how))
     except ZooError as error:
-        return Found([], None, None, [_left_out(run, error)])
-    horizon = data.horizon if data.task == FORECASTING else None
-    if horizon:
-        return Found(found, None, horizon, [])
-    there = [each for each in run.results if each["seed"] in stored]
-    best = max(there, key=lambda each: gain(run.metric, each["val"]))["seed"]
+        why = f"What the weights answer is left out: {error}"
+        if run.recipe.get("imports"):
+            why += (
+                " The recipe imports code, which is not run for a page: read it, and name it by "
+                "`--import` if it may run as you."
+            )
+        return Answers([], None, None, [why])
+    if data.task == FORECASTING:
+        return Answers(seeds, None, data.horizon, [])
+    rows = [row for row in run.results if row["seed"] in stored]
+    best = max(rows, key=lambda row: gain(run.metric, row["val"]))["seed"]
     try:
         model = restore(stored[best]).eval()
-        y = next(each.y for each in found if each.seed == best)
-        return Found(found, _embedded(model, data, split, run, best, how, y), None, [])
+        y = next(answered.y for answered in seeds if answered.seed == best)
+        return Answers(seeds, _embedded(model, data, split, run, best, how, y), None, [])
     except ZooError as error:
-        return Found(found, None, None, [f"Embeddings are left out: {error}"])
-
-
-def _left_out(run: History, error: ZooError) -> str:
-    said = f"What the weights answer is left out: {error}"
-    if run.recipe.get("imports"):
-        said += (
-            " The recipe imports code, which is not run for a page: read it, and name it by "
-            "`--import` if it may run as you."
-        )
-    return said
+        return Answers(seeds, None, None, [f"Embeddings are left out: {error}"])
 
 
 def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
     rows, chosen, context = rows_of_part(model, data, split, "test", run.recipe["dataset"])
-    found = answers(model, rows, context=context, **how)
-    known = chosen[labelled(found.y[chosen])]
-    logits, y = found.logits[known], found.y[known]
-    degree, homophily = _neighbourhood(found, known)
+    result = answers(model, rows, context=context, **how)
+    known = chosen[labelled(result.y[chosen])]
+    logits, y = result.logits[known], result.y[known]
+    degree, homophily = _neighbourhood(result, known)
     return Answered(
         seed=seed,
-        task=found.task,
-        names=names_of(found.task.name, logits, class_names(model.about, data)),
+        task=result.task,
+        names=names_of(result.task.name, logits, class_names(model.about, data)),
         unit=data.unit,
         logits=logits,
         y=y,
-        score=score_of(found.task, logits, y),
+        score=score_of(result.task, logits, y),
         degree=degree,
         homophily=homophily,
     )
 
 
 def _of_series(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
-    data, _, chosen, found = forecast.predict_part(model, data, "test", split, device=how["device"])
+    data, _, chosen, logits = forecast.predict_part(
+        model, data, "test", split, device=how["device"]
+    )
     task, y = task_of(model.about, FORECASTING), data.y[chosen]
-    return Answered(seed, task, [], data.unit, found, y, score_of(task, found, y))
+    return Answered(seed, task, [], data.unit, logits, y, score_of(task, logits, y))
 
 
 def score_of(task: Task, logits: torch.Tensor, y: torch.Tensor) -> float | None:
@@ -182,17 +179,17 @@ def score_of(task: Task, logits: torch.Tensor, y: torch.Tensor) -> float | None:
 
 
 def _neighbourhood(
-    found: Answers, chosen: torch.Tensor
+    result: Any, chosen: torch.Tensor
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return the degree and the homophily of some rows that are nodes, as the model saw them."""
-    data = found.seen
+    data = result.seen
     if not isinstance(data, Dataset):
         return None, None
-    rows = chosen + len(data.y) - len(found.y)
+    rows = chosen + len(data.y) - len(result.y)
     degree = degrees(data.graph)[rows].long() - 1  # itself
     if not degree.any():
         return None, None
-    if found.task.kind not in ("classes", "binary"):
+    if result.task.kind not in ("classes", "binary"):
         return degree.numpy(), None
     src, dst = data.graph.edges()
     known = (src != dst) & (data.y[src] >= 0) & (data.y[dst] >= 0)
@@ -214,8 +211,8 @@ def _embedded(
     values = embed(model, rows, context=context, **how).values[chosen.numpy()]
     if min(values.shape) < 2:
         return None
-    found = PCA(2, svd_solver="full" if values.shape[1] <= 512 else "randomized", random_state=0)
-    points = found.fit_transform(values)
-    drawn = np.sort(np.random.default_rng(0).permutation(len(points))[:POINTS])
-    shares = found.explained_variance_ratio_
-    return Embedded(seed, points[drawn], shares, y.numpy()[drawn], len(points))
+    pca = PCA(2, svd_solver="full" if values.shape[1] <= 512 else "randomized", random_state=0)
+    points = pca.fit_transform(values)
+    shown = np.sort(np.random.default_rng(0).permutation(len(points))[:POINTS])
+    shares = pca.explained_variance_ratio_
+    return Embedded(seed, points[shown], shares, y.numpy()[shown], len(points))

@@ -1,4 +1,4 @@
-"""The figures of a page, drawn by matplotlib: text stays text, colours are those of the screen."""
+"""The figures of a page, by matplotlib as SVG: text stays text, colours are those of the page."""
 
 import io
 import itertools
@@ -28,7 +28,7 @@ WIDTH = 400
 """Units of a drawing from left to right: one is a pixel on a narrow screen."""
 
 SERIES = 8
-"""Colours, dashes and marks that are told apart."""
+"""Colours, dashes and markers before they come again."""
 
 NAMED = 10
 """Classes that a picture of embeddings names; the others are grey."""
@@ -37,13 +37,13 @@ POINTS = 2000
 """Points of a picture of predictions at most."""
 
 FEW = 10
-"""Answers below which a bin of a reliability diagram is drawn hollow."""
+"""Predictions below which a bin of a reliability diagram is drawn hollow."""
 
 _CURVE = 300  # points of a line at most
 _ROWS = 40  # of the table of a line at most
 _LETTERS = 14  # of a name beside a matrix
 
-_DASHES = ["-", "--", ":", "-.", *((0, each) for each in ((2, 1), (7, 2), (1, 3), (3, 1, 1, 1)))]
+_DASHES = ["-", "--", ":", "-.", *((0, dash) for dash in ((2, 1), (7, 2), (1, 3), (3, 1, 1, 1)))]
 _MARKS = "os^DvPpX"
 _STOPS = {PATIENCE: "s", END: "D", INTERRUPTED: "X", ENDED: "X", TRAINING: "^"}
 _INK, _SOFT, _CARD, _ACCENT = (COLORS[name][0] for name in ("ink", "soft", "card", "accent"))
@@ -89,8 +89,8 @@ class Figure(NamedTuple):
     Attributes:
         title: what it shows, in a few words.
         drawing: markup, an SVG that is `WIDTH` wide.
-        note: what can be seen in it, and how to read it.
-        numbers: what is drawn, as a table.
+        note: what it shows, and how to read it.
+        numbers: the numbers behind it, as a table.
     """
 
     title: str
@@ -99,7 +99,7 @@ class Figure(NamedTuple):
     numbers: Table
 
 
-_drawn = style.context(["default", _STYLE])  # whatever a matplotlibrc says
+_styled = style.context(["default", _STYLE])  # whatever a matplotlibrc says
 
 
 def _axes(x: str, y: str, height: float = 270, *, log: bool = False) -> Axes:
@@ -134,12 +134,13 @@ def _finished(
     """Return the figure of axes, with a legend below of what has a label, row by row."""
     figure = axes.figure
     handles, names = axes.get_legend_handles_labels()
-    names = [_shown(name, 48) for name in names]
+    names = [_shortened(name, 48) for name in names]
     if names:
         ncols = max(1, WIDTH // (41 + 8 * max(map(len, names))))
-        order = [each for first in range(ncols) for each in range(first, len(names), ncols)]
         figure.set_figheight(figure.get_figheight() + 18 * -(-len(names) // ncols) / 72)
-        figure.legend([handles[each] for each in order], [names[each] for each in order],
+        # matplotlib fills column by column.
+        order = [index for column in range(ncols) for index in range(column, len(names), ncols)]
+        figure.legend([handles[index] for index in order], [names[index] for index in order],
                       loc="outside lower left", ncols=ncols)  # fmt: skip
     return Figure(title, svg(figure, title), note, Table(title, columns, rows))
 
@@ -158,17 +159,17 @@ def svg(figure: matplotlib.figure.Figure, title: str) -> Markup:
 
 
 def _of_page(tag: re.Match) -> str:
-    """Return a tag of matplotlib, short and in the colours of the page; `said: ` is a tooltip."""
-    if found := re.match('<g id="(said: )?(.*)"(/?>)', tag[0], re.DOTALL):
-        return f"<g><title>{found[2]}</title>" if found[1] else f"<g{found[3]}"
+    """Return a tag of matplotlib, shorter and in the colours of the page, with its tooltip."""
+    if match := re.match('<g id="(tooltip: )?(.*)"(/?>)', tag[0], re.DOTALL):
+        return f"<g><title>{match[2]}</title>" if match[1] else f"<g{match[3]}"
     text = re.sub(r"(\.\d\d)\d+", r"\1", " ".join(tag[0].split()))
     for name, (light, _) in COLORS.items():
         text = text.replace(light, f"var(--{name})")
     return text
 
 
-def _shown(name: str, letters: int) -> str:
-    """Return a name in one line and not too long: both ends, which tell names apart."""
+def _shortened(name: str, letters: int) -> str:
+    """Return a name in one line and not too long: its two ends, in which names differ."""
     name = printable(" ".join(name.split()))
     half = letters // 2
     return name if len(name) <= letters else f"{name[:half]}…{name[half + 1 - letters :]}"
@@ -192,22 +193,24 @@ def _thinned(lines: pd.DataFrame, most: int) -> pd.DataFrame:
     return lines.iloc[chosen.round().astype(int)]
 
 
-@_drawn
+@_styled
 def curves(series: Mapping[str, Sequence[Curve]], metric: str, of: str = "") -> list[Figure]:
     """Return the figures of loss and validation score, those that have any.
 
     Args:
-        series: seeds by name, one in each; or those of each run, of which the mean is drawn.
-        metric: what scores are.
-        of: ` of the runs`, and left out of seeds: these show the best epoch and the last one too.
+        series: a seed by its name, or the seeds of a run, of which the mean is drawn.
+        metric: what scores measure.
+        of: ` of the runs`; left out of seeds, which show the best epoch and the last one too.
     """
-    found = []
+    drawn = []
     for title, label, note, read in (
-        ("Training loss", "loss", "Mean of an epoch.", lambda each: each.losses),
+        ("Training loss", "loss", "Mean of an epoch.", lambda curve: curve.losses),
         ("Validation score", metric, "The weights of the best epoch are kept, and no later ones; "
-         "test is measured there.", lambda each: each.scores),
+         "test is measured there.", lambda curve: curve.scores),
     ):  # fmt: skip
-        frames = {name: _frame([read(each) for each in own]) for name, own in series.items()}
+        # Values by epoch, a column for each seed that has some, as far as all of these go.
+        frames = {name: pd.DataFrame(filter(None, map(read, seeds))).T.sort_index().dropna()
+                  for name, seeds in series.items()}  # fmt: skip
         frames = {name: frame for name, frame in frames.items() if frame.size}
         if not frames:
             continue
@@ -227,13 +230,8 @@ def curves(series: Mapping[str, Sequence[Curve]], metric: str, of: str = "") -> 
         rows = [*_thinned(means.sort_index(), _ROWS).itertuples(name=None)]
         if of:
             note = "Mean over the seeds, as far as all of them were trained; band: least and most."
-        found.append(_finished(axes, f"{title}{of}", note, ["epoch", *frames], rows))
-    return found
-
-
-def _frame(lines: Sequence[Sequence[tuple[int, float]]]) -> pd.DataFrame:
-    """Return values by epoch, a column for each line that has some, as far as all of these go."""
-    return pd.DataFrame({place: dict(each) for place, each in enumerate(lines) if each}).dropna()
+        drawn.append(_finished(axes, f"{title}{of}", note, ["epoch", *frames], rows))
+    return drawn
 
 
 def _plot(axes: Axes, frame: pd.DataFrame, index: int, name: str) -> None:
@@ -248,22 +246,22 @@ def _plot(axes: Axes, frame: pd.DataFrame, index: int, name: str) -> None:
 def _mark_ends(axes: Axes, seeds: Mapping[str, Sequence[Curve]]) -> None:
     """Mark the best epoch of each seed, and the last one by why it was the last."""
     stops = {}
-    for index, [each] in enumerate(seeds.values()):
-        if each.scores:
-            stops[each.stop] = _STOPS[each.stop]
-            axes.plot(each.last, each.scores[-1][1], stops[each.stop], color=_color(index),
-                      mec=_CARD, ms=8)  # fmt: skip
-            if each.best is not None and each.best[0] > 0:
-                axes.plot(*each.best, "o", color=_color(index), mec=_INK, mew=1.3, ms=9)
+    for index, [curve] in enumerate(seeds.values()):
+        if curve.scores:
+            stops[curve.stop] = _STOPS[curve.stop]
+            axes.plot(max(curve.losses), [*curve.scores.values()][-1], stops[curve.stop],
+                      color=_color(index), mec=_CARD, ms=8)  # fmt: skip
+            if curve.best is not None and curve.best[0] > 0:
+                axes.plot(*curve.best, "o", color=_color(index), mec=_INK, mew=1.3, ms=9)
     axes.plot([], "o", color=_SOFT, label="best epoch")
     for stop, mark in stops.items():
         axes.plot([], mark, color=_SOFT, label=f"stop: {stop}")
 
 
-@_drawn
+@_styled
 def confusion_matrix(names: Sequence[str], counts: np.ndarray) -> Figure:
-    """Return the confusion matrix: of each true class, which share gets which answer."""
-    size, shown = len(names), [_shown(each, _LETTERS) for each in names]
+    """Return the confusion matrix: the predictions for each true class, as shares."""
+    size, shown = len(names), [_shortened(name, _LETTERS) for name in names]
     longest = 8 * max(map(len, shown))  # pixels
     side = (WIDTH - longest - 40) / size
     turned = longest > side - 4
@@ -278,18 +276,18 @@ def confusion_matrix(names: Sequence[str], counts: np.ndarray) -> Figure:
     axes.spines[:].set_visible(False)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     for (i, j), share in np.ndenumerate(shares):
-        said = f"said: true {printable(names[i])}, answered {printable(names[j])}: {counts[i, j]:,}"
-        axes.add_patch(Rectangle((j - 0.49, i - 0.49), 0.98, 0.98, color=_ACCENT, lw=0, gid=said,
-                                 alpha=0.04 + 0.96 * share))  # fmt: skip
+        cell = f"true {printable(names[i])}, answered {printable(names[j])}: {counts[i, j]:,}"
+        axes.add_patch(Rectangle((j - 0.49, i - 0.49), 0.98, 0.98, color=_ACCENT, lw=0,
+                                 alpha=0.04 + 0.96 * share, gid=f"tooltip: {cell}"))  # fmt: skip
         if side >= 26 and counts[i, j]:
             percent = "<1" if share < 0.005 else f"{100 * share:.0f}"
             axes.text(j, i, percent, ha="center", va="center_baseline", size=12,
                       color=COLORS["over" if share > 0.5 else "ink"][0])  # fmt: skip
     worst = _confusions(names, counts)
-    said = "Most often confused: " + "; ".join(worst) + "." if worst else "No answer is wrong."
+    worst = f"Most often confused: {'; '.join(worst)}." if worst else "No answer is wrong."
     note = (
         "Rows are true classes, columns answers; a cell is the share of its row, all seeds "
-        f"together, in percent. {said}"
+        f"together, in percent. {worst}"
     )
     rows = [[name, *row] for name, row in zip(names, counts, strict=True)]
     return _finished(axes, "Confusion matrix", note, ["true \\ answered", *names], rows)
@@ -299,20 +297,20 @@ def _confusions(names: Sequence[str], counts: np.ndarray) -> list[str]:
     """Return the three pairs of classes that are confused most often, in words."""
     wrong = counts * (1 - np.eye(len(names), dtype=counts.dtype))
     order = np.argsort(-wrong, axis=None, kind="stable")[:3]
-    pairs = [np.unravel_index(each, wrong.shape) for each in order]
+    pairs = [np.unravel_index(index, wrong.shape) for index in order]
     return [f"{names[i]} as {names[j]} ({wrong[i, j]:,})"
             for i, j in pairs if wrong[i, j]]  # fmt: skip
 
 
-@_drawn
-def embedding(found: Embedded, task: Task, names: Sequence[str], unit: str) -> Figure:
+@_styled
+def embedding(embedded: Embedded, task: Task, names: Sequence[str], unit: str) -> Figure:
     """Return the picture of embeddings in two dimensions, coloured and shaped by class."""
-    groups, titles = _groups(found.y, task, names)
-    low, high = np.percentile(found.points, [2, 98], axis=0)
+    groups, titles = _groups(embedded.y, task, names)
+    low, high = np.percentile(embedded.points, [2, 98], axis=0)
     room = 0.5 * (high - low)
-    points = np.clip(found.points, low - room, high + room)  # few far out decide no scale
-    beyond = (points != found.points).any(axis=1).sum()
-    first, second = (f"{100 * each:.0f} % of the variance" for each in found.shares)
+    points = np.clip(embedded.points, low - room, high + room)  # outliers do not set the scale
+    beyond = (points != embedded.points).any(axis=1).sum()
+    first, second = (f"{100 * share:.0f} % of the variance" for share in embedded.shares)
     axes = _axes(f"first component, {first}", f"second component, {second}", height=360)
     rows = []
     for index in (-1, *range(len(titles))):
@@ -324,9 +322,9 @@ def embedding(found: Embedded, task: Task, names: Sequence[str], unit: str) -> F
         axes.plot(*chosen.T, _mark(max(index, 0)), color=color, **_POINT,
                   label=name if titles else None)  # fmt: skip
         rows.append([name, len(chosen), *chosen.mean(axis=0)])
-    drawn = f"{len(points):,} of {found.rows:,}" if len(points) < found.rows else f"{found.rows:,}"
+    drawn = f"{len(points):,} of " * (len(points) < embedded.rows) + f"{embedded.rows:,}"
     note = (
-        f"What the head of seed {found.seed}, the best by validation, reads of {drawn} test "
+        f"What the head of seed {embedded.seed}, the best by validation, reads of {drawn} test "
         f"{unit}, along the two directions in which these differ most (PCA)."
     )
     if beyond:
@@ -342,28 +340,27 @@ def _groups(y: np.ndarray, task: Task, names: Sequence[str]) -> tuple[np.ndarray
     if task.kind == "numbers":
         y = y.reshape(-1)
         ends = np.unique(np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
-        cuts = [number(each) for each in ends]
-        inner = [f"{a} to {b}" for a, b in zip(cuts, cuts[1:], strict=False)]
+        cuts = [number(end) for end in ends]
+        inner = [f"{low} to {high}" for low, high in itertools.pairwise(cuts)]
         return np.searchsorted(ends, y), [f"up to {cuts[0]}", *inner, f"above {cuts[-1]}"]
     classes, counts = np.unique(y, return_counts=True)
-    kept = np.sort(classes[np.argsort(-counts, kind="stable")[:NAMED]])
-    place = {int(each): index for index, each in enumerate(kept)}
-    groups = np.array([place.get(int(each), -1) for each in y])
-    return groups, [names[int(each)] for each in kept]
+    frequent = np.sort(classes[np.argsort(-counts, kind="stable")[:NAMED]])
+    groups = pd.Index(frequent).get_indexer(y.reshape(-1))  # -1 of all others
+    return groups, [names[int(label)] for label in frequent]
 
 
-@_drawn
-def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Figure]:
+@_styled
+def predictions(truth: np.ndarray, predicted: np.ndarray, name: str = "") -> list[Figure]:
     """Return predicted against true, and the residuals, of numbers (n,) and (n,); none of none."""
     if len(truth) == 0:
         return []
     of = f" of {name}" if name else ""
     drawn = np.random.default_rng(0).permutation(len(truth))[:POINTS]
-    residuals = found.astype(float) - truth
+    residuals = predicted.astype(float) - truth
     axes = _axes("true", "predicted", height=360)
-    axes.plot(truth[drawn], found[drawn], "o", color=_color(0), **_POINT)
+    axes.plot(truth[drawn], predicted[drawn], "o", color=_color(0), **_POINT)
     axes.axline((truth[0], truth[0]), slope=1, **_IDEAL)
-    both = np.concatenate([truth, found])
+    both = np.concatenate([truth, predicted])
     room = 0.04 * np.ptp(both) or 1.0
     ends = both.min() - room, both.max() + room
     axes.set(xlim=ends, ylim=ends)
@@ -371,7 +368,7 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
     note += "the mean. On the dashed line both are the same."
     if len(drawn) < len(truth):
         note += f" Drawn are {len(drawn):,}."
-    rows = [[f"{q}th", *(np.percentile(each, q) for each in (truth, found, residuals))]
+    rows = [[f"{q}th", *(np.percentile(values, q) for values in (truth, predicted, residuals))]
             for q in (5, 25, 50, 75, 95)]  # fmt: skip
     columns = ["percentile", "true", "predicted", "residual"]
     scatter = _finished(axes, f"Predicted against true{of}", note, columns, rows)
@@ -381,52 +378,52 @@ def predictions(truth: np.ndarray, found: np.ndarray, name: str = "") -> list[Fi
         axes.axvline(0, **_IDEAL)
     note = f"Predicted minus true: {number(residuals.mean())} in the mean, standard deviation "
     note += f"{number(residuals.std())}."
-    rows = [[f"{number(a)} to {number(b)}", int(count)]
-            for (a, b), count in zip(itertools.pairwise(edges), counts, strict=True)]  # fmt: skip
+    names = [f"{number(low)} to {number(high)}" for low, high in itertools.pairwise(edges)]
+    rows = [[name, int(count)] for name, count in zip(names, counts, strict=True)]
     return [scatter, _finished(axes, f"Residuals{of}", note, ["residual", "count"], rows)]
 
 
-@_drawn
+@_styled
 def binned(series: Mapping[str, Sequence[Bin]], title: str, label: str, measure: str,
            note: str) -> Figure:  # fmt: skip
     """Return the figure of scores in bins, a mark with its interval for each bin of each series."""
     bins, many = next(iter(series.values())), len(series) > 1
     axes = _axes(label, measure)
-    ticks = [each.name if many else f"{each.name}\n{each.count:,}" for each in bins]
+    ticks = [bin.name if many else f"{bin.name}\n{bin.count:,}" for bin in bins]
     longest = max(len(line) for tick in ticks for line in tick.split("\n"))
     turned = 8 * longest * len(bins) > WIDTH - 30
     axes.set_xticks(range(len(bins)), ticks, rotation=90 if turned else 0)
     axes.set_xlim(-0.5, len(bins) - 0.5)
     for index, (name, own) in enumerate(series.items()):
         shift = 0.5 * (index / (len(series) - 1) - 0.5) if many else 0
-        score, low, high = np.array([each[2:] for each in own], float).T  # (bins,), NaN of None
+        score, low, high = np.array([bin[2:] for bin in own], float).T  # (bins,), NaN of None
         x, color = np.arange(len(own)) + shift, _color(index)
         axes.vlines(x, low, high, color=color, lw=2)
         axes.plot(x, score, _mark(index), color=color, ms=8.5, mec=_CARD, mew=0.7, clip_on=False,
                   label=name if many else None)  # fmt: skip
-    known = [value for own in series.values() for each in own for value in each[2:]
+    known = [value for own in series.values() for bin in own for value in bin[2:]
              if value is not None]  # fmt: skip
     low, high = axes.get_ylim()  # which does not pass 0 or 1 where no score does
     axes.set_ylim(max(0, low) if min(known, default=0) >= 0 else low,
                   min(1, high) if max(known, default=0) <= 1 else high)  # fmt: skip
-    rows = [[each.name, *([name] if many else []), *each[1:]]
-            for name, own in series.items() for each in own]  # fmt: skip
+    rows = [[bin.name, *([name] if many else []), *bin[1:]]
+            for name, own in series.items() for bin in own]  # fmt: skip
     columns = [label, *(["run"] if many else []), "count", measure, "from", "to"]
     return _finished(axes, title, note, columns, rows)
 
 
-@_drawn
+@_styled
 def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
     """Return the reliability diagram: how often answers of each probability are right."""
     alone, rows = len(series) == 1, []
     axes = _axes("probability of the answer", "share that is right", height=330)
     axes.axline((0, 0), slope=1, **_IDEAL)
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
-    for index, (name, found) in enumerate(series.items()):
-        mean = f"{np.mean(found.errors):.3f}"
-        if len(found.errors) > 1:
-            mean += f" ± {np.std(found.errors, ddof=1):.3f}"
-        known, color = found.bins[found.bins["count"] > 0], _color(index)
+    for index, (name, (bins, errors)) in enumerate(series.items()):
+        mean = f"{np.mean(errors):.3f}"
+        if len(errors) > 1:
+            mean += f" ± {np.std(errors, ddof=1):.3f}"
+        known, color = bins[bins["count"] > 0], _color(index)
         few, mark = known[known["count"] < FEW], _mark(index)
         axes.plot(known["confidence"], known["right"], mark, ls=_dash(index), color=color, ms=8,
                   mew=0.7, mec=_CARD, clip_on=False,
@@ -435,14 +432,14 @@ def reliability_diagram(series: Mapping[str, Reliability]) -> Figure:
             axes.plot(few["confidence"], few["right"], mark, color=color, ms=8, mew=1.5, mfc=_CARD,
                       clip_on=False)  # fmt: skip
         rows += [[f"{low / 10:.1f} to {(low + 1) / 10:.1f}", *([] if alone else [name]), *own]
-                 for low, *own in found.bins.itertuples(name=None)]  # fmt: skip
+                 for low, *own in bins.itertuples(name=None)]  # fmt: skip
     error = "Beside the names: expected calibration error."
     if alone:
         error = f"Expected calibration error {mean}. The bars count answers."
         grid = GridSpec(2, 1, axes.figure, height_ratios=(7, 1))
         axes.set_subplotspec(grid[0])
         bars = axes.figure.add_subplot(grid[1], sharex=axes)
-        bars.bar(np.arange(0.05, 1, 0.1), found.bins["count"], 0.092, color=_ACCENT, alpha=0.7)
+        bars.bar(np.arange(0.05, 1, 0.1), bins["count"], 0.092, color=_ACCENT, alpha=0.7)
         bars.set_axis_off()
     note = (
         "On the dashed line probabilities are what they say; below it they promise too much. "

@@ -1,20 +1,15 @@
 """What a run's folder says of itself: recipe, scores, the epochs of each seed and why it ended.
 
-A run that goes on, or was killed, is told as far as it is. Nothing of the folder is run, and every
-value is of the kind that it should be: the folder may be anybody's.
+A run that goes on, or was killed, is read as far as it is. Nothing of the folder is run.
 """
 
-import contextlib
-import dataclasses
 import os
-from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import pandas as pd
 
 from zoo.config.metadata import without_paths
-from zoo.config.options import Count, Seed
 from zoo.config.recipe import read_recipe as parsed
 from zoo.config.recipe import word
 from zoo.runs.run_folder import (
@@ -30,8 +25,6 @@ from zoo.runs.run_folder import (
 from zoo.system.files import held
 from zoo.weights.folder import CONFIG, read_config
 
-_Score = Annotated[float, Field(allow_inf_nan=False)]
-
 PATIENCE, END, INTERRUPTED, TRAINING, ENDED = (
     "patience",
     "last epoch",
@@ -40,58 +33,28 @@ PATIENCE, END, INTERRUPTED, TRAINING, ENDED = (
     "ended early",
 )
 """Why a seed stopped: no better validation score came, all epochs were trained, Ctrl-C; or it is
-still going on; or its process ended before it."""
+still in training; or its process ended before."""
 
 
-class Line(BaseModel):
-    """What is read of a line of `metrics.jsonl`."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    seed: Seed
-    epoch: Annotated[int, Field(ge=0, le=2**32)]
-    of: Count
-    loss: _Score
-    val: _Score | None
-    best: _Score | None = None
-    best_epoch: Annotated[int, Field(ge=-1, le=2**32)] = -1
-    last: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """The epochs of a seed, in order, counted from 1 as people do; in files they are from 0.
 
     Attributes:
-        seed: which.
-        lines: those that are known.
+        seed: the seed.
+        losses: training loss by epoch.
+        scores: validation score by epoch, where there is one.
         stop: why it stopped.
         best: epoch of the best validation score and that score, or None; 0 as the weights came.
     """
 
     seed: int
-    lines: list[Line]
+    losses: dict[int, float]
+    scores: dict[int, float]
     stop: str
     best: tuple[int, float] | None
 
-    @property
-    def losses(self) -> list[tuple[float, float]]:
-        """Return epoch and training loss."""
-        return [(each.epoch + 1, each.loss) for each in self.lines]
 
-    @property
-    def scores(self) -> list[tuple[float, float]]:
-        """Return epoch and validation score, where one was taken."""
-        return [(each.epoch + 1, each.val) for each in self.lines if each.val is not None]
-
-    @property
-    def last(self) -> int:
-        """Return the last epoch."""
-        return self.lines[-1].epoch + 1
-
-
-@dataclasses.dataclass(frozen=True)
-class History:
+class History(NamedTuple):
     """What a run says of itself.
 
     Attributes:
@@ -134,27 +97,30 @@ def read_history(folder: Path) -> History:
         ZooError: it is none, or a file that scores depend on is damaged.
     """
     need_run(folder)
-    begun = read_environment(folder)
-    path, _ = read_recipe(folder, begun and begun.recipe_sha256)
+    environment = read_environment(folder)
+    path, _ = read_recipe(folder, environment and environment.recipe_sha256)
     recipe = parsed(path).plain()
     summary = read_summary(folder) if os.path.lexists(folder / "summary.json") else None
-    known = {each["seed"]: each for each in (summary or {"seeds": []})["seeds"]}
+    by_seed = {result["seed"]: result for result in (summary or {"seeds": []})["seeds"]}
     for seed in recipe["seeds"]:
         if (scores := read_scores(folder, seed)) is not None:
-            known[seed] = scores
-    results = [known[seed] for seed in recipe["seeds"] if seed in known]
-    lines, remarks = read_lines(folder / METRICS)
-    done = len(results) == len(recipe["seeds"]) and not any(x["interrupted"] for x in results)
+            by_seed[seed] = scores
+    results = [by_seed[seed] for seed in recipe["seeds"] if seed in by_seed]
+    metrics, remarks = read_metrics(folder / METRICS)
+    interrupted = any(result["interrupted"] for result in results)
+    done = len(results) == len(recipe["seeds"]) and not interrupted
     going = not done and _is_held(folder)
-    curves = [_curve(seed, lines[seed], known.get(seed), going) for seed in recipe["seeds"]
-              if seed in lines]  # fmt: skip
-    about = _about(folder, results)
-    ended = INTERRUPTED if any(each["interrupted"] for each in results) else ENDED
+    curves = [_curve(seed, metrics.loc[metrics["seed"] == seed], by_seed.get(seed), going)
+              for seed in recipe["seeds"] if (metrics["seed"] == seed).any()]  # fmt: skip
+    # What the weights of the first seed that has some say of themselves.
+    paths = (folder / f"seed-{result['seed']}" / CONFIG for result in results)
+    about = next((read_config(path)["about"] for path in paths if path.is_file()), None)
+    ended = INTERRUPTED if interrupted else ENDED
     return History(
         folder=folder,
-        name=begun.recipe if begun else folder.name,
+        name=environment.recipe if environment else folder.name,
         recipe=recipe,
-        environment=begun,
+        environment=environment,
         results=results,
         curves=curves,
         metric=summary["metric"] if summary else about and about.metric,
@@ -166,37 +132,32 @@ def read_history(folder: Path) -> History:
     )
 
 
-def read_lines(path: Path) -> tuple[dict[int, list[Line]], list[str]]:
-    """Return the lines of epochs by seed, and sentences about those that are missing.
+def read_metrics(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the epochs of all seeds, a row each, and sentences about those that are missing.
 
     A last line without its end is being written, or was when the run was killed.
     """
-    found: dict[int, dict[int, Line]] = {}
-    for _, text in parse_metrics(path.read_bytes() if path.exists() else b""):
-        with contextlib.suppress(ValidationError):
-            line = Line.model_validate(text)
-            found.setdefault(line.seed, {})[line.epoch] = line  # the last one of an epoch holds
-    lines = {seed: [own[epoch] for epoch in sorted(own)] for seed, own in found.items()}
-    gaps = Counter({seed: own[-1].epoch + 1 - len(own) for seed, own in lines.items()})
-    lost = sum(gaps.values())
-    said = f"{path.name} is damaged: {lost:,} epochs are missing in the curves."
-    return lines, [said] if lost else []
+    lines = [line for _, line in parse_metrics(path.read_bytes() if path.exists() else b"")]
+    columns = ["seed", "epoch", "of", "loss", "val", "best", "best_epoch"]
+    metrics = pd.DataFrame(lines, columns=columns)
+    metrics = metrics.drop_duplicates(["seed", "epoch"], keep="last")  # of a run that went on
+    metrics = metrics.sort_values(["seed", "epoch"])
+    epochs = metrics.groupby("seed")["epoch"]
+    missing = int((epochs.max() + 1 - epochs.size()).sum())
+    damaged = f"{path.name} is damaged: {missing:,} epochs are missing in the curves."
+    return metrics, [damaged] if missing else []
 
 
-def _curve(seed: int, lines: list[Line], result: dict[str, Any] | None, going: bool) -> Curve:
-    last = lines[-1]
+def _curve(seed: int, metrics: pd.DataFrame, result: dict[str, Any] | None, going: bool) -> Curve:
+    last, epochs = metrics.iloc[-1], metrics["epoch"] + 1
+    losses, scores = (metrics[column].set_axis(epochs).dropna().to_dict()
+                      for column in ("loss", "val"))  # fmt: skip
     if result is None or (going and result["interrupted"]):
-        best = None if last.best is None else (last.best_epoch + 1, last.best)
-        return Curve(seed, lines, TRAINING if going else ENDED, best)
-    stop = END if last.epoch + 1 >= last.of else PATIENCE
+        best = None if pd.isna(last["best"]) else (int(last["best_epoch"]) + 1, last["best"])
+        return Curve(seed, losses, scores, TRAINING if going else ENDED, best)
+    stop = END if last["epoch"] + 1 >= last["of"] else PATIENCE
     stop = INTERRUPTED if result["interrupted"] else stop
-    return Curve(seed, lines, stop, (result["epoch"] + 1, result["val"]))
-
-
-def _about(folder: Path, results: list[dict[str, Any]]):
-    """Return what the weights of the first seed that has some say of themselves, or None."""
-    paths = (folder / f"seed-{each['seed']}" / CONFIG for each in results)
-    return next((read_config(path)["about"] for path in paths if path.is_file()), None)
+    return Curve(seed, losses, scores, stop, (result["epoch"] + 1, result["val"]))
 
 
 def _is_held(folder: Path) -> bool:

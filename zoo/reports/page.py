@@ -1,4 +1,4 @@
-"""A page of a report: HTML that fetches nothing, runs nothing, and escapes all that it is told."""
+"""A page of a report: HTML that fetches nothing, runs nothing, and escapes all text."""
 
 import numbers
 from collections.abc import Mapping, Sequence
@@ -60,12 +60,12 @@ def number(value: Any) -> Any:
     return f"{value:,}" if isinstance(value, numbers.Integral) else value
 
 
-def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
-    """Return a page, on which all that it is told stays text.
+def build_page(title: str, subtitle: str, sections: Mapping[str, Sequence[Part]]) -> str:
+    """Return a page, as HTML; all that is shown is escaped.
 
     Args:
         title: its one heading.
-        said: a line below it.
+        subtitle: a line below it.
         sections: title and parts of each; what is empty is left out.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -78,11 +78,11 @@ def page(title: str, said: str, sections: Mapping[str, Sequence[Part]]) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    kept = {head: [part for part in parts if part[1]] for head, parts in sections.items()}
+    filled = {head: [part for part in parts if part[1]] for head, parts in sections.items()}
     return templates.get_template("page.html").render(
         title=title,
-        said=said,
-        sections={head: parts for head, parts in kept.items() if parts},
+        subtitle=subtitle,
+        sections={head: parts for head, parts in filled.items() if parts},
         colors=COLORS,
         generator=GENERATOR,
     )

@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from zoo.config.recipe import word
 from zoo.config.scores import figure, spread
@@ -14,10 +13,10 @@ from zoo.config.yaml_lines import recipe_text
 from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.reports import sections
-from zoo.reports.answers import Found, answers_of
+from zoo.reports.answers import Answers, answers_of
 from zoo.reports.figures import curves
 from zoo.reports.history import History, read_history
-from zoo.reports.page import GENERATOR, Part, Table, page
+from zoo.reports.page import GENERATOR, Part, Table, build_page
 from zoo.reports.several_runs import comparison_page
 from zoo.runs.run_folder import verdict
 from zoo.system.environment import choose_device
@@ -44,8 +43,8 @@ def write_report(
     """Write a page about a run, or one that compares several: a file that needs nothing else.
 
     It has scores, training and validation curves, what the weights of each seed say of the test
-    part, and the command that repeats it. What the recipes import is not run; what cannot be told,
-    because data or code are not here, is left out, and said. A run may still be in training.
+    part, and the command that repeats it. What the recipes import is not run; what needs data
+    or code that are not here is left out, and named. A run may still be in training.
 
     Args:
         runs: the folder of a run, or several.
@@ -53,7 +52,7 @@ def write_report(
             the current one. A page of ours is replaced, and nothing else.
         device: `auto`, `cpu` or `cuda`.
         layerwise: as of `zoo.predict`, for graphs that do not fit into memory.
-        tell: called with a sentence before each seed is asked.
+        tell: called with a sentence before each seed.
 
     Returns:
         The file.
@@ -61,19 +60,21 @@ def write_report(
     Raises:
         ZooError: there is no run, a file of it is damaged, or the page cannot be written there.
     """
-    given = [runs] if isinstance(runs, str | Path) else list(runs)
-    if not given:
+    names = [runs] if isinstance(runs, str | Path) else list(runs)
+    if not names:
         raise ZooError("name the folder of a run, such as runs/sgformer-cora-20261121-120000.")
-    folders = [user_path(each) for each in given]
+    folders = [user_path(name) for name in names]
     alone = len(folders) == 1
     place = user_path(out) if out is not None else (folders[0] / NAME if alone else Path(NAME))
-    found = [read_history(each) for each in folders]
+    histories = [read_history(folder) for folder in folders]
     check_replaceable(place)
-    where, load = choose_device(device), _remembered()
-    answers = [answers_of(each, load=load, device=where, layerwise=layerwise, tell=tell)
-               for each in found]  # fmt: skip
-    text = run_page(found[0], answers[0]) if alone else comparison_page(found, answers)
-    write_whole(place, lambda draft: draft.write_text(text, encoding="utf-8"))
+    # The data of several runs are read once.
+    read = functools.cache(lambda text: load_data(json.loads(text)))
+    options = {"device": choose_device(device), "layerwise": layerwise, "tell": tell,
+               "load": lambda spec: read(json.dumps(spec, sort_keys=True))}  # fmt: skip
+    answers = [answers_of(run, **options) for run in histories]
+    page = run_page(histories[0], answers[0]) if alone else comparison_page(histories, answers)
+    write_whole(place, lambda draft: draft.write_text(page, encoding="utf-8"))
     return place
 
 
@@ -93,49 +94,40 @@ def check_replaceable(path: Path) -> None:
     check_place(path)
 
 
-def _remembered() -> Callable[[Any], Any]:
-    """Return what reads data as `load_data`, each once."""
-    known = functools.cache(lambda text: load_data(json.loads(text)))
-    return lambda spec: known(json.dumps(spec, sort_keys=True))
-
-
-def run_page(run: History, found: Found) -> str:
-    """Return the page of a run, with what its weights answer."""
+def run_page(run: History, answers: Answers) -> str:
+    """Return the page of a run, with the predictions of its weights."""
     metric = run.metric or "score"
     of = f"{len(run.results)} of {len(run.recipe['seeds'])} seeds"
-    training = curves({f"seed {each.seed}": [each] for each in run.curves}, metric)
-    more = {
-        "Calibration": sections.calibration({run.name: found.seeds}),
-        "Embeddings": sections.embeddings(found),
-    }
-    return page(
+    training = curves({f"seed {curve.seed}": [curve] for curve in run.curves}, metric)
+    calibration = sections.calibration({run.name: answers.seeds})
+    embeddings = sections.embeddings(answers)
+    heads = (calibration and ["Calibration"]) + (embeddings and ["Embeddings"])
+    return build_page(
         run.name,
         f"{word(run.recipe['model'])} on {run.data}, {metric}, {of}",
         {
-            "Scores": [("remarks", _STATES[run.state]), *_scores(run, found, metric)],
+            "Scores": [("remarks", _STATES[run.state]), *_scores(run, answers, metric)],
             "Training": [
                 ("remarks", run.remarks),
                 ("figures", training),
                 ("text", "" if training else "No epoch has been written down."),
             ],
-            "Classes": sections.classes(found),
-            "Predictions": [("figures", sections.numbers(found))],
-            "Where in the graph": sections.neighbourhoods({run.name: found.seeds}),
-            " and ".join(head for head, each in more.items() if each).capitalize(): [
-                ("figures", [one for each in more.values() for one in each])
-            ],
-            "Left out": [("remarks", found.left_out)],
+            "Classes": sections.classes(answers),
+            "Predictions": [("figures", sections.numbers(answers))],
+            "Where in the graph": sections.neighbourhoods({run.name: answers.seeds}),
+            " and ".join(heads).capitalize(): [("figures", calibration + embeddings)],
+            "Left out": [("remarks", answers.left_out)],
             "Repeat it": _repeat(run),
         },
     )
 
 
-def _scores(run: History, found: Found, metric: str) -> list[Part]:
+def _scores(run: History, answers: Answers, metric: str) -> list[Part]:
     if not run.results:
         return [("text", "No seed has come to a score yet.")]
     facts = {
-        f"test {metric}": sections.spread(spread([each["test"] for each in run.results])),
-        "validation": sections.spread(spread([each["val"] for each in run.results])),
+        f"test {metric}": sections.with_deviation(spread([row["test"] for row in run.results])),
+        "validation": sections.with_deviation(spread([row["val"] for row in run.results])),
         "parameters": f"{run.results[0]['parameters']:,}",
     }
     if run.summary is not None:
@@ -144,22 +136,22 @@ def _scores(run: History, found: Found, metric: str) -> list[Part]:
             "memory at most": f"{run.summary['peak_memory_bytes'] / 2**30:.2f} GiB",
             "device": run.summary["device"],
         }
-    stops = {each.seed: each.stop for each in run.curves}
+    stops = {curve.seed: curve.stop for curve in run.curves}
     rows = [
-        [str(each["seed"]), *(figure(each[part]) for part in ("train", "val", "test")),
-         each["epoch"] + 1 if each["epoch"] >= 0 else "as loaded", each["epochs"],
-         stops.get(each["seed"], "unknown")]
-        for each in run.results
+        [str(row["seed"]), *(figure(row[part]) for part in ("train", "val", "test")),
+         row["epoch"] + 1 if row["epoch"] >= 0 else "as loaded", row["epochs"],
+         stops.get(row["seed"], "unknown")]
+        for row in run.results
     ]  # fmt: skip
     columns = ["seed", "train", "validation", "test", "best epoch", "epochs", "stopped by"]
     table = Table(f"{metric} at the best epoch by validation, seed by seed", columns, rows)
-    now = {each.seed: each.score for each in found.seeds
-           if each.score is not None and each.task.metric_name == metric}  # fmt: skip
+    now = {seed.seed: seed.score for seed in answers.seeds
+           if seed.score is not None and seed.task.metric_name == metric}  # fmt: skip
     unlike = [
-        f"Seed {each['seed']}: the weights score {figure(now[each['seed']])} on the test part, and "
-        f"{figure(each['test'])} when they were trained: data, batches of the evaluation or the "
+        f"Seed {row['seed']}: the weights score {figure(now[row['seed']])} on the test part, and "
+        f"{figure(row['test'])} when they were trained: data, batches of the evaluation or the "
         "machine are others."
-        for each in run.results if abs(now.get(each["seed"], each["test"]) - each["test"]) > 5e-4
+        for row in run.results if abs(now.get(row["seed"], row["test"]) - row["test"]) > 5e-4
     ]  # fmt: skip
     return [("facts", facts), ("table", table), *_expected(run), ("remarks", unlike)]
 
@@ -170,26 +162,27 @@ def _expected(run: History) -> list[Part]:
     if expect is None or run.summary is None or run.state != "finished":
         return []
     passed, sentence = verdict({**run.summary, "expect": expect})
-    differs = (f"Differs from its source: {each}" for each in run.recipe.get("differs", []))
-    return [("remarks", [f"{'Pass' if passed else 'Fail'}: {sentence}"]),
-            *(("text", each) for each in differs)]  # fmt: skip
+    differs = [("text", f"Differs from its source: {text}")
+               for text in run.recipe.get("differs", [])]  # fmt: skip
+    return [("remarks", [f"{'Pass' if passed else 'Fail'}: {sentence}"]), *differs]
 
 
 def _repeat(run: History) -> list[Part]:
     """Return the commands that repeat a run, or go on with it, and where it was begun."""
     folder, begun = run.folder, run.environment
-    several = f" --processes {begun.processes}" if begun and begun.processes > 1 else ""
-    again = f"zoo train {shlex.quote(str(folder / 'recipe.yaml'))}{several}"
-    found = [("text", "The command that repeats it:"), ("code", again)]
+    processes = ["--processes", str(begun.processes)] if begun and begun.processes > 1 else []
+    again = shlex.join(["zoo", "train", str(folder / "recipe.yaml"), *processes])
+    parts = [("text", "The command that repeats it:"), ("code", again)]
     if run.state != "finished":
-        found += [("text", "Go on with it:"),
-                  ("code", f"zoo train --resume {shlex.quote(str(folder))}{several}")]  # fmt: skip
+        resume = shlex.join(["zoo", "train", "--resume", str(folder), *processes])
+        parts += [("text", "Go on with it:"), ("code", resume)]
     recipe = "The recipe, every value written out, files by their names"
-    found.append(("folded", (recipe, ("code", recipe_text(run.public_recipe())))))
+    parts.append(("folded", (recipe, ("code", recipe_text(run.public_recipe())))))
     if begun is not None:
+        packages = ([name, version or "missing"] for name, version in begun.packages.items())
         rows = [["device", begun.device], ["instructions of the CPU", begun.cpu],
                 ["threads", str(begun.threads)], ["processes", str(begun.processes)],
-                *([name, each or "missing"] for name, each in begun.packages.items())]  # fmt: skip
+                *packages]  # fmt: skip
         where = Table("Where it was begun", ["what", "value"], rows, words=2)
-        found.append(("folded", (where.caption, ("table", where))))
-    return found
+        parts.append(("folded", (where.caption, ("table", where))))
+    return parts

@@ -1,12 +1,13 @@
 """The sections that a page of one run and one of several have in common, as parts of a page."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from zoo.config.scores import figure, lower_is_better
 from zoo.reports import figures, measures
-from zoo.reports.answers import Answered, Found
+from zoo.reports.answers import Answered, Answers
 from zoo.reports.figures import Figure
 from zoo.reports.page import Part, Table
 
@@ -14,10 +15,9 @@ TARGETS = 3
 """Targets of a regression that are drawn at most."""
 
 
-def spread(score: Mapping[str, float | None]) -> str:
-    """Return a mean with its standard deviation, if it has one."""
-    std = score["std"]
-    return figure(score["mean"]) + ("" if std is None else f" ± {figure(std)}")
+def with_deviation(score: Mapping[str, float | None]) -> str:
+    """Return a mean score with its standard deviation, if it has one."""
+    return figure(score["mean"]) + ("" if score["std"] is None else f" ± {figure(score['std'])}")
 
 
 def score(value: float) -> str:
@@ -25,104 +25,104 @@ def score(value: float) -> str:
     return "–" if np.isnan(value) else figure(value)
 
 
-def classes(found: Found) -> list[Part]:
+def classes(answers: Answers) -> list[Part]:
     """Return the table of classes and the confusion matrix of a run."""
-    rows = measures.mean_classes(found.seeds)
+    rows = measures.mean_classes(answers.seeds)
     if rows is None:
         return []
     cells = [[row["class"], *(score(row[key]) for key in ("precision", "recall", "f1")),
               row["count"]] for _, row in rows.iterrows()]  # fmt: skip
     cells.append(["mean of the classes", "", "", score(rows["f1"].mean()), rows["count"].sum()])
-    caption = f"Test {found.seeds[0].unit} by their true class"
-    if len(found.seeds) > 1:
-        caption += f": means over {len(found.seeds)} seeds; counts are of all seeds together"
+    caption = f"Test {answers.seeds[0].unit} by their true class"
+    if len(answers.seeds) > 1:
+        caption += f": means over {len(answers.seeds)} seeds; counts are of all seeds together"
     if rows["without"].any():
         caption += "; where a class is never answered its precision does not exist"
     table = Table(caption, ["class", "precision", "recall", "F1", "count"], cells)
-    matrix = measures.confusion(found.seeds)
-    return (
-        [("figures", [table, figures.confusion_matrix(*matrix)])] if matrix else [("table", table)]
-    )
+    matrix = measures.confusion(answers.seeds)
+    if matrix is None:
+        return [("table", table)]
+    return [("figures", [table, figures.confusion_matrix(*matrix)])]
 
 
-def calibration(series: Mapping[str, Sequence[Answered]]) -> list[Figure]:
+def calibration(runs: Mapping[str, Sequence[Answered]]) -> list[Figure]:
     """Return the reliability diagram of runs, if they have probabilities."""
-    found = {name: measures.reliability(seeds) for name, seeds in series.items()}
-    known = {name: each for name, each in found.items() if each is not None}
-    return [figures.reliability_diagram(known)] if known else []
+    diagrams = {name: measures.reliability(seeds) for name, seeds in runs.items()}
+    diagrams = {name: diagram for name, diagram in diagrams.items() if diagram is not None}
+    return [figures.reliability_diagram(diagrams)] if diagrams else []
 
 
-def neighbourhoods(series: Mapping[str, Sequence[Answered]]) -> list[Part]:
+def neighbourhoods(runs: Mapping[str, Sequence[Answered]]) -> list[Part]:
     """Return the score of runs by degree and by homophily of a node, or why there is none."""
-    everyone = [each for seeds in series.values() for each in seeds]
-    if not everyone:
+    first = next((seeds[0] for seeds in runs.values() if seeds), None)
+    if first is None:
         return []
-    task, unit = everyone[0].task, everyone[0].unit
-    known = {name: seeds for name, seeds in series.items()
-             if seeds and all(each.degree is not None for each in seeds)}  # fmt: skip
-    if not known:
-        if unit != "nodes":
-            said = f"Scores by degree and homophily are of nodes of one graph, not of {unit}."
+    runs = {name: seeds for name, seeds in runs.items()
+            if seeds and all(seed.degree is not None for seed in seeds)}  # fmt: skip
+    if not runs:
+        if first.unit == "nodes":
+            why = "The graph has no edges, so that there is no degree to score by."
         else:
-            said = "The graph has no edges, so that there is no degree to score by."
-        return [("text", said)]
-    everyone = [each for seeds in known.values() for each in seeds]
-    measure, note = measures.measure_of(task), _intervals(known)
-    edges, said = measures.degree_edges(everyone), ""
+            why = f"Scores by degree and homophily are of nodes of one graph, not of {first.unit}."
+        return [("text", why)]
+    every_seed = [seed for seeds in runs.values() for seed in seeds]
+    measure, note = measures.measure_of(first.task), _whiskers(runs)
+    edges, why = measures.degree_edges(every_seed), ""
     drawn = [figures.binned(
-        {name: measures.by_degree(seeds, edges) for name, seeds in known.items()},
+        {name: measures.by_degree(seeds, edges) for name, seeds in runs.items()},
         "Error by degree" if measure == measures.ERROR else "Score by degree",
         "neighbours of the node", measure, f"Bins with about as many test nodes each. {note}",
     )]  # fmt: skip
-    if all(each.homophily is not None for each in everyone):
-        alone = sum(int(np.isnan(each.homophily).sum()) for each in everyone)
+    if all(seed.homophily is not None for seed in every_seed):
+        alone = sum(int(np.isnan(seed.homophily).sum()) for seed in every_seed)
         without = f" {alone:,} without such neighbours are left out." if alone else ""
         drawn.append(figures.binned(
-            {name: measures.by_homophily(seeds) for name, seeds in known.items()},
+            {name: measures.by_homophily(seeds) for name, seeds in runs.items()},
             "Score by homophily", "share of neighbours of the same class", measure,
             "Share among the neighbours whose class is known; a bin holds its upper end."
             f"{without} {note}",
         ))  # fmt: skip
     else:
-        said = f"The homophily of a node is that of one class each, and this is {task.name}."
-    return [("figures", drawn), ("text", said)]
+        why = f"The homophily of a node is that of one class each, and this is {first.task.name}."
+    return [("figures", drawn), ("text", why)]
 
 
-def _intervals(series: Mapping[str, Sequence[Answered]]) -> str:
+def _whiskers(runs: Mapping[str, Sequence[Answered]]) -> str:
     """Say what the whiskers are."""
-    counts = {len(seeds) for seeds in series.values()}
-    how = "Whiskers: standard deviation over the seeds." if max(counts) > 1 else ""
-    if min(counts) == 1 and measures.measure_of(next(iter(series.values()))[0].task) == "accuracy":
-        how += " Of one seed: 95 % interval of a share (Wilson)."
-    below = " Below each bin: test nodes, all seeds together." if len(series) == 1 else ""
-    return f"{how}{below}".strip()
+    counts = {len(seeds) for seeds in runs.values()}
+    note = "Whiskers: standard deviation over the seeds." if max(counts) > 1 else ""
+    if min(counts) == 1 and measures.measure_of(next(iter(runs.values()))[0].task) == "accuracy":
+        note += " Of one seed: 95 % interval of a share (Wilson)."
+    note += " Below each bin: test nodes, all seeds together." if len(runs) == 1 else ""
+    return note.strip()
 
 
-def numbers(found: Found) -> list[Figure]:
+def numbers(answers: Answers) -> list[Figure]:
     """Return the figures of predicted numbers, of a regression or of forecasts."""
-    seeds = found.seeds
+    seeds, horizon = answers.seeds, answers.horizon
     if not seeds or seeds[0].task.kind != "numbers":
         return []
-    if found.horizon is None:
+    if horizon is None:
         names = seeds[0].names
-        return [each for place, name in enumerate(names[:TARGETS])
-                for each in figures.predictions(*measures.pairs_of(seeds, place),
-                                                name if len(names) > 1 else "")]  # fmt: skip
-    truth = np.concatenate([each.y.numpy().reshape(-1) for each in seeds])
-    said = np.concatenate([each.logits.numpy().reshape(-1) for each in seeds])
+        pairs = [measures.pairs_of(seeds, target) for target in range(len(names[:TARGETS]))]
+        drawn = [figures.predictions(*pair, name if len(names) > 1 else "")
+                 for pair, name in zip(pairs, names, strict=False)]  # fmt: skip
+        return [*itertools.chain(*drawn)]
+    truth = np.concatenate([seed.y.numpy().reshape(-1) for seed in seeds])
+    predicted = np.concatenate([seed.logits.numpy().reshape(-1) for seed in seeds])
     known = ~np.isnan(truth)
-    drawn = figures.predictions(truth[known], said[known])
-    if found.horizon > 1:
-        ahead, measure = measures.by_step(seeds, found.horizon), seeds[0].task.metric_name
+    drawn = figures.predictions(truth[known], predicted[known])
+    if horizon > 1:
+        steps, measure = measures.by_step(seeds, horizon), seeds[0].task.metric_name
         title = f"{'Error' if lower_is_better(measure) else 'Score'} by how far ahead"
         note = "Below each: values."
-        drawn.append(figures.binned({"": ahead}, title, "times ahead", measure, note))
+        drawn.append(figures.binned({"": steps}, title, "times ahead", measure, note))
     return drawn
 
 
-def embeddings(found: Found) -> list[Figure]:
+def embeddings(answers: Answers) -> list[Figure]:
     """Return the picture of embeddings, if there is one."""
-    if found.embedded is None:
+    if answers.embedded is None:
         return []
-    first = found.seeds[0]
-    return [figures.embedding(found.embedded, first.task, first.names, first.unit)]
+    first = answers.seeds[0]
+    return [figures.embedding(answers.embedded, first.task, first.names, first.unit)]

@@ -66,8 +66,9 @@ def read_index(path: Path) -> dict[str, Entry]:
     try:
         return {name: Entry(**entry) for name, entry in entries.items()}
     except (AttributeError, TypeError) as error:
-        said = cause(error)
-        raise ZooError(f"{path} is damaged ({said}): copy it, or install the zoo, again.") from None
+        raise ZooError(
+            f"{path} is damaged ({cause(error)}): copy it, or install the zoo, again."
+        ) from None
 
 
 _index = functools.cache(read_index)
