@@ -118,7 +118,7 @@ def test_the_command_evaluates(trained, command, monkeypatch):
     )  # fmt: skip
     code, out, _ = command("evaluate", folder, "--data", data, "--part", "val")
     assert "on 20 val pairs of numbers-en-de" in out and "4 beams, nrefs:1|case" in out
-    assert "--layerwise is for graphs" in command("evaluate", folder, "--layerwise")[2]
+    assert "--layerwise is for one graph" in command("evaluate", folder, "--layerwise")[2]
 
 
 def stream(weights, *words):

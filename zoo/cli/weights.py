@@ -103,7 +103,7 @@ def predict(
     zoo predict runs/gcn-cora-20261121-120000 --data mygraph.npz --out answers.csv
     zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
-    zoo predict runs/links-20261121-120000 --data mygraph.npz --top 10 --out partners.csv
+    zoo predict runs/links-20261121-120000 --data my.npz --top 9 --out best.csv
     """
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table

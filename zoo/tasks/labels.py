@@ -241,10 +241,15 @@ def _all_numbers(names: np.ndarray) -> np.ndarray | None:
 
 def _check_classes(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
+        fix = (
+            "write labels.astype('int64'), of a tensor labels.long(), after filling NaN with -1; or "
+            "`task: node-regression` if they are numbers to predict."
+        )
+        if labels.dtype.kind == "f" and (fractions := labels[labels % 1 > 0]).size:
+            fix = f"some are fractions, such as {fractions[0]:g}: write `task: node-regression`."
         raise ZooError(
             f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
-            "and -1 where unknown. Write labels.astype('int64'), of a tensor labels.long(), after "
-            "filling NaN with -1; or `task: node-regression` if they are numbers to predict."
+            f"and -1 where unknown; {fix}"
         )
     most = max(len(labels), MOST_CLASSES)
     wrong = (labels < -1) | (labels >= most)

@@ -109,7 +109,7 @@ def test_the_newsgroups_are_those_of_the_published_tables(real_graph):
 def test_texts_that_are_nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOO_DATA", str(tmp_path))
     for name in ("20news", "r8"):
-        with pytest.raises(ZooError, match=rf"{name}.jsonl.gz is in none of.*ZOO_DATA"):
+        with pytest.raises(ZooError, match=rf"{name}.jsonl is in none of.*ZOO_DATA"):
             load_graph(name)
 
 
