@@ -242,8 +242,8 @@ def _all_numbers(names: np.ndarray) -> np.ndarray | None:
 def _check_classes(labels: np.ndarray) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         fix = (
-            "write labels.astype('int64'), of a tensor labels.long(), after filling NaN with -1; or "
-            "`task: node-regression` if they are numbers to predict."
+            "write labels.astype('int64'), of a tensor labels.long(), after filling NaN with -1, "
+            "or `task: node-regression` if they are numbers to predict."
         )
         if labels.dtype.kind == "f" and (fractions := labels[labels % 1 > 0]).size:
             fix = f"some are fractions, such as {fractions[0]:g}: write `task: node-regression`."
