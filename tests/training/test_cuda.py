@@ -29,7 +29,7 @@ from torch.nn import functional
 import zoo
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees, matrices
-from zoo.graphs.per_graph import questions
+from zoo.graphs.per_graph import cached_structure
 from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.ops.chunked_attention import _drawing
@@ -225,7 +225,7 @@ def test_what_is_asked_about_a_batch_is_found_by_the_thread_that_makes_it():
     on, known = Case("gcn").data(), []
     with pretended_cuda():
         for part in RandomNodes(on.data, on.split.train, "cuda", size=4).batches(0):
-            known.append(len(questions(part.graph)))
+            known.append(len(cached_structure(part.graph)))
             degrees(part.graph, part.x.device)
     assert len(known) > 3 and not known[0] and known[-1] == 1
 

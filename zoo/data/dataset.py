@@ -31,7 +31,7 @@ from zoo.data.graph_words import GRAPHS
 from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
-from zoo.graphs.neighbours import MADE
+from zoo.graphs.knn import MADE
 from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task

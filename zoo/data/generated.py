@@ -10,7 +10,7 @@ from zoo.data.dataset import Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.errors import ZooError
-from zoo.graphs.neighbours import nearest
+from zoo.graphs.knn import nearest
 from zoo.tasks.labels import CLASSIFICATION
 
 

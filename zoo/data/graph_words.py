@@ -8,7 +8,7 @@ from zoo.data.files.graph_arrays import EdgeColumns
 from zoo.data.files.objects import join
 from zoo.data.tables.read import CsvFormat
 from zoo.data.tables.tables import read_edges
-from zoo.graphs.neighbours import knn, radius
+from zoo.graphs.knn import knn, radius
 from zoo.system.files import user_path
 
 

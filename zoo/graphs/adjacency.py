@@ -82,7 +82,7 @@ def node_counts(graph: Graph | None) -> list[int | None]:
     return graph.batch_num_nodes().tolist()
 
 
-def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
+def csc(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
     """Return where the in-neighbours of each node begin, (N+1,), and all of them, (E,).
 
     Those of node i are `indices[indptr[i] : indptr[i + 1]]`. Nothing is copied where the graph
@@ -92,8 +92,8 @@ def neighbours(graph: dgl.DGLGraph) -> tuple[Tensor, Tensor]:
     return indptr, indices
 
 
-def from_neighbours(indptr: Tensor, indices: Tensor) -> dgl.DGLGraph:
-    """Return the graph whose nodes have these in-neighbours, as `neighbours` gives them."""
+def from_csc(indptr: Tensor, indices: Tensor) -> dgl.DGLGraph:
+    """Return the graph whose nodes have these in-neighbours, as `csc` gives them."""
     return dgl.graph(("csc", (indptr, indices, [])), num_nodes=len(indptr) - 1)
 
 
@@ -137,7 +137,7 @@ def _degrees(graph, device: torch.device) -> Tensor:
 @traced(lambda noted: [((noted.nodes,), torch.float32)])
 def _out_degrees(graph, device: torch.device) -> Tensor:
     if graph.formats() == {"created": ["csc"], "not created": []}:  # DGL would want another one
-        counts = torch.bincount(neighbours(graph)[1], minlength=graph.num_nodes())
+        counts = torch.bincount(csc(graph)[1], minlength=graph.num_nodes())
     else:
         counts = graph.out_degrees()
     return upload(counts, device).float().clamp(min=1)

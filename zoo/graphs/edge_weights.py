@@ -145,7 +145,7 @@ def _data(graph) -> dict[str, Tensor]:
 
 @per_graph
 def in_lists(graph) -> dict[str, Tensor]:
-    """Return weights and features of the edges by key, (E, ...), in the order of `neighbours`."""
+    """Return weights and features of the edges by key, (E, ...), in the order of `csc`."""
     numbers = graph.adj_tensors("csc")[2]
     return {key: x[numbers.long()] if len(numbers) else x for key, x in _data(graph).items()}
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from zoo.canonical_form import FEATURE, derived, mark_canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.graphs.edge_weights import in_lists
 from zoo.graphs.sequences import sequence_graph
 
@@ -58,7 +58,7 @@ class StoredGraphs:
 
     def __init__(self, graphs: Sequence[dgl.DGLGraph], kinds: Tensor):
         self.graphs, self.kinds = list(graphs), kinds
-        lists = [neighbours(graph) for graph in self.graphs]
+        lists = [csc(graph) for graph in self.graphs]
         self._nodes = torch.tensor([len(offsets) - 1 for offsets, _ in lists])
         self._edges = torch.tensor([len(sources) for _, sources in lists])
         self._degrees = torch.cat([offsets.diff() for offsets, _ in lists]).long()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from zoo.config.options import Count, Positive, Rate, Table
 from zoo.dgl import dgl
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 
 Heuristic = Callable[[dgl.DGLGraph, Tensor], Tensor]
 """`(graph, pairs (P, 2))` to a score for each pair, (P,) fp32; more is nearer."""
@@ -105,7 +105,7 @@ WALKS = ("katz", "personalised-pagerank")
 
 def _adjacency(graph: dgl.DGLGraph) -> sparse.csr_array:
     """Return the links of a canonical graph, (N, N) fp64, without self-loops."""
-    offsets, indices = (array.cpu().numpy() for array in neighbours(graph))
+    offsets, indices = (array.cpu().numpy() for array in csc(graph))
     matrix = sparse.csr_array(
         (np.ones(len(indices)), indices, offsets), shape=2 * (graph.num_nodes(),)
     )

@@ -16,7 +16,7 @@ from zoo.canonical_form import mark_canonical
 from zoo.config.options import Table
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.graphs.adjacency import csc, from_csc
 from zoo.graphs.edge_weights import in_lists
 
 TRIES = 32
@@ -28,7 +28,7 @@ class Links(NamedTuple):
 
     Attributes:
         pairs: (M, 2) int64, ascending, the smaller node first.
-        of_edge: (E,) the number of the link of each edge, in the order of `neighbours`; -1 of
+        of_edge: (E,) the number of the link of each edge, in the order of `csc`; -1 of
             self-loops.
     """
 
@@ -38,7 +38,7 @@ class Links(NamedTuple):
 
 def links_of(graph: dgl.DGLGraph) -> Links:
     """Return the links of a canonical graph."""
-    offsets, src = neighbours(graph)
+    offsets, src = csc(graph)
     dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
     keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
     keys = keys.masked_fill(src == dst, -1)
@@ -65,10 +65,10 @@ def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
         links: what `links_of` makes of it.
         kept: (M,) bool, which of them.
     """
-    offsets, src = neighbours(graph)
+    offsets, src = csc(graph)
     stays = torch.cat([kept, kept.new_ones(1)])[links.of_edge]  # the last stands for -1
     before = torch.cat([offsets.new_zeros(1), stays.cumsum(0).to(offsets.dtype)])
-    smaller = from_neighbours(before[offsets.long()], src[stays])
+    smaller = from_csc(before[offsets.long()], src[stays])
     for key, values in in_lists(graph).items():
         smaller.edata[key] = values[stays]
     return mark_canonical(smaller)

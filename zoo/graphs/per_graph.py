@@ -19,8 +19,8 @@ from zoo.graphs.shard import Graph, edges
 from zoo.tracing import Facts, Like, derives, facts, facts_of, graph_of, operator
 
 
-def questions(graph: Graph) -> list[Callable[[Graph], object]]:
-    """Return what has been asked about a graph so far, as functions that ask it about another."""
+def cached_structure(graph: Graph) -> list[Callable[[Graph], object]]:
+    """Return what has been computed of a graph so far, as functions that compute it of another."""
     return [
         functools.partial(_ask, look_up, arguments)
         for look_up, known in _LOOK_UPS

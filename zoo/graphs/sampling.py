@@ -18,7 +18,7 @@ from torch import Tensor
 from zoo.canonical_form import derived, mark_canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import from_neighbours, neighbours
+from zoo.graphs.adjacency import csc, from_csc
 from zoo.graphs.edge_weights import in_lists
 from zoo.system import allocator
 
@@ -26,7 +26,7 @@ _FEWEST = 100  # nodes of a cluster that METIS is asked for: at 40 and fewer it 
 
 
 def check_neighbours(graph: dgl.DGLGraph) -> None:
-    """Look at the neighbours of all nodes, where a graph lies as `neighbours` gives them.
+    """Look at the neighbours of all nodes, where a graph lies as `csc` gives them.
 
     One that is made of pairs of nodes was looked at by DGL; one on disk by nobody.
 
@@ -37,7 +37,7 @@ def check_neighbours(graph: dgl.DGLGraph) -> None:
         ZooError: some are no nodes of it.
     """
     if graph.device.type == "cpu" and "csc" in graph.formats()["created"]:
-        _nodes(neighbours(graph)[1], graph)
+        _nodes(csc(graph)[1], graph)
 
 
 def _nodes(neighbors: Tensor, graph: dgl.DGLGraph) -> Tensor:
@@ -65,7 +65,7 @@ def induced(graph: dgl.DGLGraph, nodes: Tensor) -> dgl.DGLGraph:
         graph: a canonical graph of N nodes.
         nodes: (n,) int64, in increasing order; row i of the new graph is node nodes[i].
     """
-    offsets, sources = neighbours(graph)
+    offsets, sources = csc(graph)
     starts = offsets[nodes].long()
     counts = offsets[nodes + 1].long() - starts
     numbers = torch.full((graph.num_nodes(),), -1, dtype=torch.int32)
@@ -89,7 +89,7 @@ def leading(graph: dgl.DGLGraph, nodes: range) -> tuple[Tensor, dgl.DGLGraph]:
         graph: a canonical graph of N nodes.
         nodes: consecutive ones, the targets of the block; its sources are the m, in that order.
     """
-    offsets, sources = neighbours(graph)
+    offsets, sources = csc(graph)
     begins = offsets[nodes.start : nodes.stop + 1].long()
     incoming = _nodes(sources[begins[0] : begins[-1]], graph).long()
     reached, src = incoming.unique(return_inverse=True)
@@ -116,7 +116,7 @@ def neighbourhood(
         fanouts: neighbours that are drawn at each distance, nearest first; -1 draws all.
         seed: of the draw.
     """
-    offsets, sources = neighbours(graph)
+    offsets, sources = csc(graph)
 
     def sample_from(nodes: Tensor, places: Tensor) -> Tensor:
         """Return the neighbour at a place, counted from 0, of each node, (m,)."""
@@ -146,8 +146,8 @@ def neighbourhood(
 
 
 def _places(graph: dgl.DGLGraph, src: Tensor, dst: Tensor) -> Tensor:
-    """Return where edges (m,) that a canonical graph has stand in `neighbours`, by bisection."""
-    offsets, sources = neighbours(graph)
+    """Return where edges (m,) that a canonical graph has stand in `csc`, by bisection."""
+    offsets, sources = csc(graph)
     low, high = offsets[dst].long(), offsets[dst + 1].long() - 1
     while (low < high).any():
         middle = (low + high) // 2
@@ -204,7 +204,7 @@ def _canonical(src: Tensor, dst: Tensor, n: int, kind: torch.dtype) -> dgl.DGLGr
 
 
 def _graph(offsets: Tensor, sources: Tensor, kind: torch.dtype) -> dgl.DGLGraph:
-    return from_neighbours(offsets.to(kind), sources.to(kind))
+    return from_csc(offsets.to(kind), sources.to(kind))
 
 
 def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
@@ -234,7 +234,7 @@ def _cut(graph: dgl.DGLGraph, assignment: Tensor, parts: int) -> Tensor:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    offsets, sources = (array.numpy() for array in neighbours(graph))
+    offsets, sources = (array.numpy() for array in csc(graph))
     matrix = csr_array((np.ones_like(sources), sources, offsets), shape=2 * (len(assignment),))
     order = torch.from_numpy(reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64))
     order = order[assignment[order].argsort(stable=True)]

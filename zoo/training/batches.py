@@ -28,8 +28,8 @@ from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import PARTS, Split
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
-from zoo.graphs.per_graph import questions
+from zoo.graphs.adjacency import csc
+from zoo.graphs.per_graph import cached_structure
 from zoo.graphs.sampling import check_neighbours, clusters, contained, induced, neighbourhood
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
@@ -369,7 +369,7 @@ class Batches(DataParallelBatches):
     def __init__(self, data: Dataset, train: Tensor, device: torch.device | str, per_step: int):
         self.data, self.device, self.per_step = data, torch.device(device), per_step
         self.graph = derived(data.graph.formats("csc"), data.graph)
-        neighbours(self.graph)  # sorted now, not by the thread
+        csc(self.graph)  # sorted now, not by the thread
         self.train, self.seed, self.waited = train, torch.initial_seed() % 2**63, 0.0
         self.is_train = torch.zeros(len(data.x), dtype=torch.bool)
         self.is_train[train] = True
@@ -383,7 +383,7 @@ class Batches(DataParallelBatches):
         with contextlib.closing(self._prefetch(lambda item: self._train_batch(*item), own)) as made:
             for batch in made:
                 yield batch._replace(x=self._finish_features(batch.x))
-                self.structure = questions(batch.graph)
+                self.structure = cached_structure(batch.graph)
 
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), each from one batch, the same each time."""

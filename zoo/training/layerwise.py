@@ -24,7 +24,7 @@ from tqdm import tqdm
 from zoo.canonical_form import mark_canonical
 from zoo.data import Dataset
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.graphs.sampling import contained, induced, leading
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
@@ -121,7 +121,7 @@ class Layerwise(FullBatch):
     def __init__(self, data: Dataset, device: torch.device | str, edges: int | None = None):
         self.data, self.device = data, torch.device(device)
         self.graph = data.graph.formats("csc")
-        self.chunks = list(_row_chunks(neighbours(self.graph)[0], edges or EDGES))
+        self.chunks = list(_row_chunks(csc(self.graph)[0], edges or EDGES))
 
     def size(self) -> tuple[int, float]:
         """Return how many nodes are at hand with the first chunk, and edges for each of them."""
@@ -212,7 +212,7 @@ class Layerwise(FullBatch):
 
 def _few(data: Dataset) -> Dataset:
     """Return a small part: a node of most neighbours and some of them, with rows of all over x."""
-    offsets, count = neighbours(data.graph)[0], len(data.x)
+    offsets, count = csc(data.graph)[0], len(data.x)
     most = int(offsets.diff().argmax())
     near, _ = leading(data.graph, range(most, most + 1))
     some = dict.fromkeys([most, *near[:SOME].tolist(), *range(min(count, SOME))])

@@ -26,7 +26,7 @@ from zoo.data.mapped.array_file import ArrayFile, map_array
 from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.graphs.sampling import clusters, induced, leading, neighbourhood
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.system.memory import peak_during
@@ -89,11 +89,11 @@ def test_a_real_graph_is_the_same_on_disk(name, real_graph, tmp_path):
     data = load_graph(tmp_path / "there")
     assert_same(data, wanted)
     assert torch.equal(data.graph.in_degrees(), wanted.graph.in_degrees())
-    indptr, indices = neighbours(data.graph)
-    for each in (*neighbours(wanted.graph), indptr, indices):
+    indptr, indices = csc(data.graph)
+    for each in (*csc(wanted.graph), indptr, indices):
         assert not each.is_floating_point()
-    assert torch.equal(indptr, neighbours(wanted.graph)[0].int())
-    assert torch.equal(indices, neighbours(wanted.graph)[1].int())
+    assert torch.equal(indptr, csc(wanted.graph)[0].int())
+    assert torch.equal(indices, csc(wanted.graph)[1].int())
 
 
 CASES = {
@@ -157,8 +157,8 @@ def test_opening_reads_neither_edges_nor_features(tmp_path):
     size = sum(each.stat().st_size for each in (tmp_path / "g").iterdir())
     assert size > 50e6 and grown < 8e6, grown
     data = found[0]
-    indptr, indices = neighbours(data.graph)
-    again = neighbours(data.graph)
+    indptr, indices = csc(data.graph)
+    again = csc(data.graph)
     assert [each.data_ptr() for each in (indptr, indices)] == [each.data_ptr() for each in again]
     assert data.graph.formats()["created"] == ["csc"]
     data.graph.in_degrees()
@@ -226,7 +226,7 @@ def test_buckets_give_the_canonical_graph(memory, tmp_path, monkeypatch):
     tmp_path.mkdir(exist_ok=True)
     shapes = external_sort.write_neighbours(blocks, 1000, tmp_path, memory)
     indptr, indices = (np.load(tmp_path / f"{name}.npy") for name in ("indptr", "indices"))
-    wanted = neighbours(canonical(edges, nodes=1000))
+    wanted = csc(canonical(edges, nodes=1000))
     assert np.array_equal(indptr, wanted[0]) and np.array_equal(indices, wanted[1])
     assert shapes == {"indptr": indptr.shape, "indices": indices.shape}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["indices.npy", "indptr.npy"]

@@ -44,7 +44,7 @@ from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
 from zoo.data.tables.times import time_names
 from zoo.errors import Finding, refused_by
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.sequences.data.pairs import SentencePairs, Sentences
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
@@ -200,7 +200,7 @@ def _(data: Dataset) -> list[Finding]:
         NO_EDGES, data.y.numpy(), data.x.numpy(), _arrays(data.masks), data.ids, data.labels,
         data.feature_names, data.task, columns=data.columns,
     )  # fmt: skip
-    indptr, indices = (part.numpy() for part in neighbours(data.graph))
+    indptr, indices = (part.numpy() for part in csc(data.graph))
     edges = _count_edges(indptr, indices, _classes(arrays, data.task))
     return _check_graph(Graph(arrays, data.task, edges, _count_in_columns(arrays.features)))
 

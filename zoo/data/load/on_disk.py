@@ -22,7 +22,7 @@ from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import Stream, in_blocks, write_on_disk
 from zoo.data.splits import check_own_split
 from zoo.errors import ZooError, reading
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.system.files import user_path
 
 STREAMS = Table(
@@ -119,7 +119,7 @@ def from_dataset(data: Dataset) -> Stream:
             f"{data.name}: graphs on disk have no weights or features of edges and no "
             "direction. Leave out --on-disk, or write `weights=ignore` and no direction."
         )
-    indptr, indices = (part.numpy() for part in neighbours(data.graph))
+    indptr, indices = (part.numpy() for part in csc(data.graph))
     x = data.x.numpy()
 
     def edges() -> Iterator[np.ndarray]:

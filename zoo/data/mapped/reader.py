@@ -33,7 +33,7 @@ from zoo.data.mapped.array_file import map_array
 from zoo.data.tables.read import SUFFIXES
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import neighbours
+from zoo.graphs.adjacency import csc
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import NODE_METRICS, check_labels, check_task
 
@@ -201,7 +201,7 @@ def read_whole(path: Path, task: str | None) -> GraphArrays:
         ZooError: as `read_on_disk`, or there is not as much memory as all of it takes.
     """
     data = read_on_disk(path, task=task)
-    indptr, indices = (array.numpy() for array in neighbours(data.graph))
+    indptr, indices = (array.numpy() for array in csc(data.graph))
     size = 40 * len(indices) + 8 * data.x.numel()
     if size > available_memory():
         raise ZooError(

@@ -11,7 +11,7 @@ from zoo.config.options import pick
 from zoo.data.graph_words import GRAPHS
 from zoo.data.load import load_graph
 from zoo.errors import ZooError
-from zoo.graphs import neighbours
+from zoo.graphs import knn
 
 X = torch.from_numpy(np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32))
 
@@ -70,7 +70,7 @@ def test_of_equal_distances_the_lower_number_is_nearer(k, threads):
     far = (points**2).sum(1) + (points**2).sum(1)[:, None] - 2 * points @ points.T
     np.fill_diagonal(far, np.inf)
     with threadpool_limits(threads):
-        found = neighbours.nearest(points, k, "euclidean")
+        found = knn.nearest(points, k, "euclidean")
     assert np.array_equal(found, far.argsort(axis=1, kind="stable")[:, :k])
 
 
@@ -78,29 +78,29 @@ def test_of_equal_distances_the_lower_number_is_nearer(k, threads):
 def test_most_of_the_nearest_are_found_in_cells(monkeypatch, metric):
     """And all of them where all cells are looked into."""
     x = torch.from_numpy(np.random.default_rng(1).normal(size=(1500, 8)).astype(np.float32))
-    monkeypatch.setattr(neighbours, "CELLS", 10)
+    monkeypatch.setattr(knn, "CELLS", 10)
     points = x.numpy()
-    exact = neighbours.nearest(points, 10, metric)
-    found = neighbours._approximate(points, 10, metric)
+    exact = knn.nearest(points, 10, metric)
+    found = knn._approximate(points, 10, metric)
     shared = [len({*one} & {*other}) for one, other in zip(exact, found, strict=True)]
     assert 0.9 * 10 * len(x) < sum(shared) < 10 * len(x)
-    assert np.array_equal(neighbours._approximate(points, 10, metric), found)
-    monkeypatch.setattr(neighbours, "CELLS", 1000)
+    assert np.array_equal(knn._approximate(points, 10, metric), found)
+    monkeypatch.setattr(knn, "CELLS", 1000)
     whole = made({"name": "knn", "k": 10, "metric": metric, "search": "approximate"}, x)
     assert whole == made({"name": "knn", "k": 10, "metric": metric}, x)
 
 
 def test_where_the_search_is_approximate(monkeypatch):
     """Above so many nodes; whatever it does not find is no edge."""
-    monkeypatch.setattr(neighbours, "EXACT", 59)
+    monkeypatch.setattr(knn, "EXACT", 59)
     found = np.tile(np.array([[1, -1]]), (60, 1))
-    monkeypatch.setattr(neighbours, "_approximate", lambda points, k, metric: found)
+    monkeypatch.setattr(knn, "_approximate", lambda points, k, metric: found)
     assert made({"name": "knn", "k": 2}) == {(i, 1) for i in range(60)}
 
 
 def test_neighbours_are_looked_for_once(monkeypatch):
     wanted = made({"name": "knn", "k": 4})
-    monkeypatch.setattr(neighbours, "nearest", None)
+    monkeypatch.setattr(knn, "nearest", None)
     assert made({"name": "knn", "k": 4}) == wanted
     with pytest.raises(TypeError):
         made({"name": "knn", "k": 3})
@@ -147,9 +147,9 @@ def test_what_cannot_be_made_is_said(spec, x, said):
 
 
 def test_too_many_edges_are_refused_before_they_are_listed(monkeypatch):
-    monkeypatch.setattr(neighbours, "available_memory", lambda: 60 * 59 * 64 - 1)
+    monkeypatch.setattr(knn, "available_memory", lambda: 60 * 59 * 64 - 1)
     with pytest.raises(ZooError, match="about 3,540 edges are within 9"):
         made({"name": "radius", "radius": 9.0, "metric": "euclidean"})
-    monkeypatch.setattr(neighbours, "available_memory", lambda: 100)
+    monkeypatch.setattr(knn, "available_memory", lambda: 100)
     with pytest.raises(ZooError, match="do not fit into memory"):
         made("knn")
