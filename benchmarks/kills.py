@@ -25,7 +25,7 @@ from zoo.errors import ZooError
 from zoo.runs.run import resume_run, run_recipe
 from zoo.runs.run_folder import read_summary
 from zoo.system.launcher import launch
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 OPTIONS = {
     "gcn": {"norm": "batch"},

@@ -22,8 +22,8 @@ from zoo.config import scores as metrics
 from zoo.config.recipe import word
 from zoo.data.load.by_name import metric_of, scored_on
 from zoo.errors import unknown
+from zoo.reports.html import COLORS
 from zoo.reports.measures import LEVEL
-from zoo.reports.page import COLORS
 from zoo.weights.model_card import citation, summary
 
 MADE = "<!-- Written by `make pages` from recipes and docstrings: change those, not this page. -->"

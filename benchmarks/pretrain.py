@@ -12,7 +12,7 @@ from pathlib import Path
 
 from zoo.cli.weights import verified_runs
 from zoo.inference.publish import publish
-from zoo.weights.folder import WEIGHTS
+from zoo.weights.files import WEIGHTS
 from zoo.weights.index import PRETRAINED
 
 LARGEST, TOGETHER = 500_000, 8_000_000

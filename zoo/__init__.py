@@ -40,8 +40,8 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.training.batches import BATCHING as BATCHING
     from zoo.weights.create import create_model as create_model
     from zoo.weights.create import list_models as list_models
-    from zoo.weights.load import load as load
-    from zoo.weights.load import save as save
+    from zoo.weights.save_and_load import load as load
+    from zoo.weights.save_and_load import save as save
 
 # DGL writes a file into the home folder, and says so, when nobody names its back end.
 os.environ.setdefault("DGLBACKEND", "pytorch")
@@ -66,7 +66,7 @@ _HOMES = {
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",
     "list_models": "zoo.weights.create",
-    "load": "zoo.weights.load",
+    "load": "zoo.weights.save_and_load",
     "load_data": "zoo.data.load",
     "load_graph": "zoo.data.load",
     "load_recipe": "zoo.runs.resolve",
@@ -75,7 +75,7 @@ _HOMES = {
     "progress_bar": "zoo.cli.progress_bar",
     "register_model": "zoo.registry",
     "run_recipe": "zoo.runs.run",
-    "save": "zoo.weights.load",
+    "save": "zoo.weights.save_and_load",
     "write_report": "zoo.reports.report",
 }
 

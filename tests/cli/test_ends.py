@@ -297,7 +297,7 @@ def test_paths_that_no_disk_takes(words, path, command):
 
 
 def test_a_place_that_takes_no_file_is_found_before_the_work(command, monkeypatch, tmp_path):
-    monkeypatch.setattr("zoo.weights.load.load", lambda _: pytest.fail("too late"))
+    monkeypatch.setattr("zoo.weights.save_and_load.load", lambda _: pytest.fail("too late"))
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe.npy")
     for out in ("file/a.npy", "pipe.npy", "/proc/a.npy"):

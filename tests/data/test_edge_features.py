@@ -88,7 +88,7 @@ def test_objects_in_memory(tmp_path):
 
 def test_prepared_files_keep_them(tmp_path):
     path = table(tmp_path / "own", km=ROWS[:, 0], lanes=ROWS[:, 1])
-    from zoo.data.tables.tables import read_tables
+    from zoo.data.tables.nodes_and_edges import read_tables
 
     arrays = read_tables(tmp_path / "own", None, edge_features=["km", "lanes"])
     write_prepared(arrays, tmp_path / "own.npz")

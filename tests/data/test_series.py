@@ -11,7 +11,7 @@ from zoo.data.load import load_data
 from zoo.data.load.readers import series_of_json, series_of_table
 from zoo.data.tables.series import filled
 from zoo.data.tables.series_json import read_series_json
-from zoo.data.tables.times import Steps, time_names
+from zoo.data.tables.time_steps import Steps, time_names
 from zoo.errors import ZooError
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]

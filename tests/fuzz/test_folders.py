@@ -19,7 +19,7 @@ from zoo.errors import ZooError
 from zoo.inference.predict import predict
 from zoo.runs.resolve import load_recipe
 from zoo.runs.run import run_recipe
-from zoo.weights.folder import sha256_of
+from zoo.weights.files import sha256_of
 
 DATA = {"name": "sbm", "nodes": 40, "classes": 3, "dim": 4}
 RECIPE = {

@@ -15,7 +15,7 @@ from zoo.nn.attention import ATTENTIONS
 from zoo.registry import MODELS
 from zoo.testing.cases import attention_specs
 from zoo.weights.create import list_models
-from zoo.weights.load import save
+from zoo.weights.save_and_load import save
 
 CASES = [
     case

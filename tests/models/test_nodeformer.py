@@ -15,7 +15,7 @@ from zoo.nn.random_features import random_directions
 from zoo.ops import gumbel_attention as kernels
 from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.weights.create import create_model
-from zoo.weights.load import transfer
+from zoo.weights.save_and_load import transfer
 
 BASE = {
     "norm": "layer",

@@ -17,7 +17,7 @@ from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit
 from zoo.weights.create import create_model
-from zoo.weights.load import load, save, transfer
+from zoo.weights.save_and_load import load, save, transfer
 
 DRY = {"input_dropout": 0.0, "dropout": 0.0}
 SMALL = {"norm": "none", **DRY, "dim": 6, "local_layers": 3, "global_layers": 2}

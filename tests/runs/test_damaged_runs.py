@@ -19,7 +19,7 @@ from zoo.runs.resolve import load_recipe
 from zoo.runs.run import load_unfinished, resume_run, run_recipe
 from zoo.runs.run_folder import read_summary
 from zoo.training.checkpoint import Checkpoint
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 RECIPE = {
     "dataset": {"name": "sbm", "nodes": 40, "classes": 3, "dim": 4},

@@ -18,7 +18,7 @@ from zoo.runs.resolve import load_recipe
 from zoo.runs.run import resume_run, run_recipe
 from zoo.runs.run_folder import Environment, environment_changes, read_summary, threads_of
 from zoo.system.files import WriteError
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 DATA = {"name": "sbm", "nodes": 40, "classes": 3, "dim": 4}
 

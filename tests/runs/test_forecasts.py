@@ -31,7 +31,7 @@ from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import resume_run, run_recipe
 from zoo.training.batches import SnapshotBatches
 from zoo.weights.create import list_models
-from zoo.weights.load import load
+from zoo.weights.save_and_load import load
 
 DAYS = np.arange("2026-01-01", "2026-03-22", dtype="datetime64[D]")
 WEEK = [0, 3, 1, 5, 2, 8, 6]

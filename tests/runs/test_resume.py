@@ -22,7 +22,7 @@ from zoo.runs.resolve import load_recipe
 from zoo.runs.run import resume_run, run_recipe
 from zoo.training.checkpoint import Checkpoint
 from zoo.weights.create import list_models
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 OPTIONS = {
     "polynormer": {"local_epochs": 3},  # the second phase has begun when it is killed at epoch 5

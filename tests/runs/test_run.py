@@ -17,7 +17,7 @@ from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import run_recipe
 from zoo.runs.run_folder import read_summary, verdict
 from zoo.tasks.task import TASKS, in_units, target_scale
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 SMALL = {
     "dataset": {"name": "sbm", "nodes": 90, "classes": 3, "split": "ratio-50-25-25"},

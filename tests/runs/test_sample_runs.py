@@ -15,7 +15,7 @@ from zoo.inference.training_data import read_as_trained
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import run_recipe
-from zoo.weights.load import load
+from zoo.weights.save_and_load import load
 
 
 @pytest.fixture

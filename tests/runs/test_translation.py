@@ -17,7 +17,7 @@ from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.runs.resolve import load_recipe
 from zoo.runs.run import resume_run, run_recipe
-from zoo.weights.load import read_weights
+from zoo.weights.save_and_load import read_weights
 
 
 def recipe(data, **train):

@@ -14,7 +14,7 @@ from zoo.registry import MODELS
 from zoo.sequences.beam_search import beam_search
 from zoo.sequences.data.tokenizer import BEGIN, END
 from zoo.weights.create import create_model, list_models
-from zoo.weights.load import save
+from zoo.weights.save_and_load import save
 from zoo.weights.transfer import transfer
 
 WORDS = 13

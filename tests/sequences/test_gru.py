@@ -7,7 +7,7 @@ import torch
 from zoo.config.options import options_of
 from zoo.data.snapshots import Snapshots, with_columns
 from zoo.data.tables.series import NodeSeries
-from zoo.data.tables.times import Steps
+from zoo.data.tables.time_steps import Steps
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS

@@ -10,7 +10,7 @@ from zoo.errors import ZooError
 from zoo.graphs.graph_sets import Pairs
 from zoo.sequences.transformer_seq2seq import local_attention
 from zoo.weights.create import create_model
-from zoo.weights.load import load, save
+from zoo.weights.save_and_load import load, save
 
 WORDS = 40
 SOURCES, TARGETS = [5, 9, 1, 3], [4, 11, 7, 1]

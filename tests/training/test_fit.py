@@ -15,7 +15,7 @@ from zoo.data.splits import make_split
 from zoo.errors import ZooError
 from zoo.registry import Model, Output
 from zoo.tasks.task import TASKS
-from zoo.training import checkpoint
+from zoo.training import early_stopping
 from zoo.training.batches import TrainingData
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 from zoo.training.trainer import Hooks, _Losses, all_logits, fit
@@ -154,7 +154,7 @@ def test_patience_counts_from_where_the_last_phase_begins(data, split):
 def test_an_interruption_while_the_best_is_copied_leaves_the_one_before(data, split, monkeypatch):
     model = scripted(data, split, [(0.2, 0), (0.8, 0), (0.5, 0)])
     model.phase_starts = lambda: (9,)
-    best, kept = None, checkpoint.copy.deepcopy
+    best, kept = None, early_stopping.copy.deepcopy
 
     def interrupted(what, *memo):
         if best.scores and not memo and "head.weight" not in what:  # the optimiser's state
@@ -163,11 +163,11 @@ def test_an_interruption_while_the_best_is_copied_leaves_the_one_before(data, sp
 
     def made(*arguments):
         nonlocal best
-        best = checkpoint.Best(*arguments)
+        best = early_stopping.Best(*arguments)
         return best
 
     monkeypatch.setattr("zoo.training.trainer.Best", made)
-    monkeypatch.setattr(checkpoint.copy, "deepcopy", interrupted)
+    monkeypatch.setattr(early_stopping.copy, "deepcopy", interrupted)
     result = fit(model, on(data, split), epochs=9)
     assert result.interrupted and (result.epoch, result.val) == (0, pytest.approx(0.2, abs=0.1))
     assert best.epoch == 0

@@ -21,7 +21,7 @@ from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData, make_inductive
 from zoo.training.trainer import fit
 from zoo.weights.create import create_model
-from zoo.weights.load import load
+from zoo.weights.save_and_load import load
 
 KNN = {"name": "knn", "k": 3}
 

@@ -12,7 +12,8 @@ from zoo.data.load import load_graph
 from zoo.data.splits import make_split
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.sampling import clusters, induced, neighbourhood
+from zoo.graphs.clusters import clusters
+from zoo.graphs.sampling import induced, neighbourhood
 from zoo.system import process_group
 from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, FullBatch, TrainingData

@@ -14,8 +14,8 @@ from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
 from zoo.training.trainer import fit
 from zoo.weights.create import list_models
+from zoo.weights.files import read_folder
 from zoo.weights.finetune import layered, start
-from zoo.weights.folder import read_folder
 from zoo.weights.index import PRETRAINED
 
 HERE = About(features=4, task="node-classification", encoding={"name": "none"})

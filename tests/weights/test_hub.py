@@ -18,7 +18,7 @@ from zoo.errors import ZooError
 from zoo.sequences.data.tokenizer import train_tokenizer
 from zoo.weights import hub
 from zoo.weights import index as weights_index
-from zoo.weights.folder import sha256_of
+from zoo.weights.files import sha256_of
 from zoo.weights.index import PRETRAINED, locate
 
 huggingface_hub = pytest.importorskip("huggingface_hub")

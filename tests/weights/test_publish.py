@@ -16,7 +16,7 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.inference.publish import publish
 from zoo.system import files
 from zoo.weights import index as weights_index
-from zoo.weights.folder import read_folder
+from zoo.weights.files import read_folder
 from zoo.weights.index import locate, read_index
 
 RECIPE = {

@@ -20,7 +20,7 @@ from zoo.config.metadata import About
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
 from zoo.weights import index as weights_index
-from zoo.weights.folder import WEIGHTS, read_folder, read_weights
+from zoo.weights.files import WEIGHTS, read_folder, read_weights
 from zoo.weights.index import index, locate
 
 ROOT = Path(__file__).parents[2]

@@ -254,7 +254,7 @@ def evaluate(
 
 def _load(weights: str, imports: list[str] | None, unverified: bool):
     """Return a model, and the folder of its weights."""
-    from zoo.weights.load import load
+    from zoo.weights.save_and_load import load
 
     folder = locate_weights(weights)
     import_first(imports, folder)
@@ -310,7 +310,7 @@ def _translate(
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Write or print a forecast; return False where the model is for another task."""
     from zoo.inference.evaluate import forecast_of
-    from zoo.weights.folder import CONFIG, read_config
+    from zoo.weights.files import CONFIG, read_config
     from zoo.weights.index import locate
 
     folder = locate(weights).folder
@@ -392,8 +392,8 @@ def load(
     from the Hugging Face Hub is kept in its cache.
     """
     from zoo.inference.evaluate import evaluate_part
-    from zoo.weights.folder import CARD, WEIGHTS
-    from zoo.weights.load import load as load_weights
+    from zoo.weights.files import CARD, WEIGHTS
+    from zoo.weights.save_and_load import load as load_weights
 
     folder = locate_weights(name)
     import_first(imports, folder)

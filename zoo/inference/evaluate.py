@@ -16,8 +16,8 @@ from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import PARTS, split_of
 from zoo.data.tables.columns import list_names
+from zoo.data.tables.nodes_and_edges import node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
-from zoo.data.tables.tables import node_columns, read_tables
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.links import evaluate_links

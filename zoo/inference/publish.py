@@ -24,9 +24,9 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.registry import Model
 from zoo.system.files import check_place, draft_folder, replace_folder, write_whole, writing
 from zoo.tasks.labels import TRANSLATION
-from zoo.weights.folder import CONFIG, FILES, WEIGHTS, read_config, sha256_of
+from zoo.weights.files import CONFIG, FILES, WEIGHTS, read_config, sha256_of
 from zoo.weights.index import INDEX, Entry, as_name, read_index
-from zoo.weights.load import load, save
+from zoo.weights.save_and_load import load, save
 
 PARTS = ("val", "test")
 

@@ -33,11 +33,11 @@ from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, split_of
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
+from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
-from zoo.data.tables.tables import kinds_of, node_columns, read_tables
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.weights.folder import CONFIG, changed_files, read_config, sha256_of
+from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 
 _LOG = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from zoo.reports.history import History
 from zoo.tasks.labels import FORECASTING, TRANSLATION
 from zoo.tasks.task import Task
 from zoo.weights.create import restore
-from zoo.weights.folder import read_folder
+from zoo.weights.files import read_folder
 
 POINTS = 2000
 """Test nodes that a picture of embeddings shows at most."""

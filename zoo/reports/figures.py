@@ -20,8 +20,8 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from zoo.errors import printable
 from zoo.reports.answers import Embedded
 from zoo.reports.history import END, ENDED, INTERRUPTED, PATIENCE, TRAINING, Curve
+from zoo.reports.html import COLORS, Table, number
 from zoo.reports.measures import Bin, Reliability
-from zoo.reports.page import COLORS, Table, number
 from zoo.tasks.task import Task
 
 WIDTH = 400

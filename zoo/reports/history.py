@@ -23,7 +23,7 @@ from zoo.runs.run_folder import (
     read_summary,
 )
 from zoo.system.files import held
-from zoo.weights.folder import CONFIG, read_config
+from zoo.weights.files import CONFIG, read_config
 
 PATIENCE, END, INTERRUPTED, TRAINING, ENDED = (
     "patience",

@@ -16,7 +16,7 @@ from zoo.reports import sections
 from zoo.reports.answers import Answers, answers_of
 from zoo.reports.figures import curves
 from zoo.reports.history import History, read_history
-from zoo.reports.page import GENERATOR, Part, Table, build_page
+from zoo.reports.html import GENERATOR, Part, Table, build_page
 from zoo.reports.several_runs import comparison_page
 from zoo.runs.run_folder import verdict
 from zoo.system.environment import choose_device

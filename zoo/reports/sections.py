@@ -9,7 +9,7 @@ from zoo.config.scores import figure, lower_is_better
 from zoo.reports import figures, measures
 from zoo.reports.answers import Answered, Answers
 from zoo.reports.figures import Figure
-from zoo.reports.page import Part, Table
+from zoo.reports.html import Part, Table
 
 TARGETS = 3
 """Targets of a regression that are drawn at most."""

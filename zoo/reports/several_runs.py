@@ -19,7 +19,7 @@ from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Answers
 from zoo.reports.figures import curves
 from zoo.reports.history import History
-from zoo.reports.page import Part, Table, build_page
+from zoo.reports.html import Part, Table, build_page
 
 
 def comparison_page(runs: Sequence[History], answers: Sequence[Answers]) -> str:

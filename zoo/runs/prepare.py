@@ -45,9 +45,9 @@ from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
+from zoo.weights.files import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.finetune import Start, layered
 from zoo.weights.finetune import start as start_from
-from zoo.weights.folder import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
 from zoo.weights.transfer import shortened
 

@@ -34,7 +34,7 @@ from zoo.registry import MODELS, discover
 from zoo.runs.imports import absolute, import_sources
 from zoo.tasks.links import OF_RECIPES
 from zoo.training.trainer import fit
-from zoo.weights.folder import CONFIG, read_config
+from zoo.weights.files import CONFIG, read_config
 from zoo.weights.index import HUB, PRETRAINED, locate
 
 UNTUNED = {"lr": 0.01, "weight_decay": 5e-4, "patience": 100}

@@ -47,8 +47,8 @@ from zoo.trackers import check_trackers
 from zoo.training.checkpoint import EVERY
 from zoo.training.links import heuristic_scores
 from zoo.training.trainer import Epoch, fit
+from zoo.weights.files import CONFIG
 from zoo.weights.finetune import Start
-from zoo.weights.folder import CONFIG
 
 Watch = Callable[[int, Epoch], None]
 

@@ -40,7 +40,7 @@ from zoo.system.memory import peak_memory
 from zoo.trackers import Trackers
 from zoo.training.checkpoint import Checkpoint
 from zoo.weights.finetune import Start
-from zoo.weights.load import save
+from zoo.weights.save_and_load import save
 
 METRICS = "metrics.jsonl"
 

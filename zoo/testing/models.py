@@ -11,31 +11,31 @@ from typing import Any
 from zoo.config.options import options_of
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model
-from zoo.testing import model_answers, model_weights
+from zoo.testing import model_checks
 from zoo.testing.cases import Case, model_cases
 from zoo.testing.promise import Promise, check_all
 
 CONTRACT: tuple[Callable[[Case], None], ...] = (
-    model_weights.it_can_be_made,
-    model_answers.one_row_of_finite_logits_per_node,
-    model_answers.the_head_reads_the_features,
-    model_answers.nothing_is_left_on_the_graph,
-    model_answers.small_and_broken_graphs_give_finite_logits,
-    model_answers.a_batch_of_graphs_equals_one_by_one,
-    model_answers.renaming_nodes_renames_logits,
-    model_answers.evaluating_twice_gives_the_same_and_leaves_the_generator_alone,
-    model_answers.bfloat16_stays_finite_and_near,
-    model_weights.every_parameter_gets_a_gradient,
-    model_weights.every_parameter_is_trained_once,
-    model_weights.weights_move_to_other_sizes,
-    model_weights.saved_and_loaded_it_answers_the_same,
-    model_weights.it_memorises_the_tiny_graph,
+    model_checks.it_can_be_made,
+    model_checks.one_row_of_finite_logits_per_node,
+    model_checks.the_head_reads_the_features,
+    model_checks.nothing_is_left_on_the_graph,
+    model_checks.small_and_broken_graphs_give_finite_logits,
+    model_checks.a_batch_of_graphs_equals_one_by_one,
+    model_checks.renaming_nodes_renames_logits,
+    model_checks.evaluating_twice_gives_the_same_and_leaves_the_generator_alone,
+    model_checks.bfloat16_stays_finite_and_near,
+    model_checks.every_parameter_gets_a_gradient,
+    model_checks.every_parameter_is_trained_once,
+    model_checks.weights_move_to_other_sizes,
+    model_checks.saved_and_loaded_it_answers_the_same,
+    model_checks.it_memorises_the_tiny_graph,
 )
 """The promises of a model with one attention, the cheap ones first."""
 
 OF_NODES = (
-    model_answers.renaming_nodes_renames_logits,
-    model_answers.any_heads_and_any_propagation_will_do,
+    model_checks.renaming_nodes_renames_logits,
+    model_checks.any_heads_and_any_propagation_will_do,
 )
 """Those that a model owes which is for the nodes of a graph, and not for sequences or images."""
 
@@ -62,9 +62,9 @@ def model_promises(model: str | type[Model], **options: object) -> list[Promise]
     for heads, word in [] if spared else itertools.product(HEADS, PROPAGATIONS):
         more = {"heads": heads, "propagation": word}
         more = {key: value for key, value in more.items() if key in known}
-        check = model_answers.any_heads_and_any_propagation_will_do
+        check = model_checks.any_heads_and_any_propagation_will_do
         promises.append(_promise(check, Case(name, {**more, **options}), f"{heads}-{word}-{name}"))
-    return [*promises, _promise(model_weights.it_says_what_it_is, cases[0], name)]
+    return [*promises, _promise(model_checks.it_says_what_it_is, cases[0], name)]
 
 
 def check_model(model: str | type[Model], **options: object) -> None:

@@ -29,8 +29,9 @@ from zoo.data.snapshots import Snapshots
 from zoo.data.splits import PARTS, Split
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import csc
+from zoo.graphs.clusters import clusters
 from zoo.graphs.per_graph import cached_structure
-from zoo.graphs.sampling import check_neighbours, clusters, contained, induced, neighbourhood
+from zoo.graphs.sampling import check_neighbours, contained, induced, neighbourhood
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import place
 from zoo.ops.losses import known_numbers

@@ -60,7 +60,8 @@ from zoo.training.batches import (
     part_scores,
 )
 from zoo.training.captured import Captured, CapturedStep, Recordings, can_record
-from zoo.training.checkpoint import Best, Checkpoint, generators, restore_generators
+from zoo.training.checkpoint import Checkpoint, generators, restore_generators
+from zoo.training.early_stopping import Best
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 

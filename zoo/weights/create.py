@@ -16,7 +16,7 @@ from zoo.errors import ZooError, unknown
 from zoo.registry import MODELS, Model, check_head, check_parts, discover
 from zoo.system.memory import available_memory
 from zoo.tasks.decoders import DECODERS
-from zoo.weights.folder import Stored, read_folder
+from zoo.weights.files import Stored, read_folder
 from zoo.weights.index import index, locate
 from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of
 

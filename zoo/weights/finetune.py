@@ -13,7 +13,7 @@ from zoo.config.metadata import About
 from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.weights.folder import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
+from zoo.weights.files import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
 from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, shortened
 

@@ -14,7 +14,7 @@ from zoo.config.metadata import private_texts
 from zoo.errors import ZooError, cause, optional
 from zoo.system.files import draft_folder
 from zoo.system.http import offline
-from zoo.weights.folder import CARD, CONFIG, FILES, WEIGHTS, read_folder
+from zoo.weights.files import CARD, CONFIG, FILES, WEIGHTS, read_folder
 
 _NAME = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w.-]+))?", re.ASCII)
 

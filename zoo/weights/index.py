@@ -16,7 +16,7 @@ from zoo.config.scores import figure, gain
 from zoo.errors import ZooError, brief, cause, suggestion
 from zoo.system.files import user_path
 from zoo.weights import hub
-from zoo.weights.folder import CONFIG, check_sha256, read_config, read_json
+from zoo.weights.files import CONFIG, check_sha256, read_config, read_json
 
 INDEX = "index.json"
 

@@ -14,7 +14,7 @@ from zoo.inference.evaluate import evaluate_part
 from zoo.inference.predict import evaluate, predict
 from zoo.inference.training_data import training_part
 from zoo.runs.run import run_recipe
-from zoo.weights.load import load
+from zoo.weights.save_and_load import load
 
 WORDS = ["red", "green", "blue", "cyan", "pink", "grey", "teal"]
 

@@ -27,7 +27,8 @@ from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import write_on_disk
 from zoo.encodings import laplacian
 from zoo.graphs.adjacency import csc
-from zoo.graphs.sampling import clusters, induced, leading, neighbourhood
+from zoo.graphs.clusters import clusters
+from zoo.graphs.sampling import induced, leading, neighbourhood
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.system.memory import peak_during
 

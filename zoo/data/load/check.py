@@ -42,7 +42,7 @@ from zoo.data.mapped.writer import blocks, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
-from zoo.data.tables.times import time_names
+from zoo.data.tables.time_steps import time_names
 from zoo.errors import Finding, refused_by
 from zoo.graphs.adjacency import csc
 from zoo.sequences.data.pairs import SentencePairs, Sentences

@@ -34,10 +34,10 @@ from zoo.data.samples import Samples, Separate
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.tables.columns import Columns, Names, Numbers, list_names
 from zoo.data.tables.networkx_graph import from_networkx
+from zoo.data.tables.nodes_and_edges import read_node_table, read_tables
 from zoo.data.tables.read import CsvFormat, Decimal, Separator
 from zoo.data.tables.series import read_series_table
 from zoo.data.tables.series_json import read_series_json
-from zoo.data.tables.tables import read_node_table, read_tables
 from zoo.errors import ZooError, reading
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPHS, Labels

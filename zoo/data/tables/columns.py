@@ -8,7 +8,8 @@ import yaml
 
 from zoo.config.learnt_columns import Missing
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import kind_of, parse_dates, parse_vectors, type_of
+from zoo.data.tables.cells import kind_of, parse_vectors, type_of
+from zoo.data.tables.dates import parse_dates
 from zoo.data.tables.read import Decimal, is_index
 from zoo.data.tables.split_columns import MaskName, find_masks
 from zoo.errors import ZooError

@@ -21,9 +21,9 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.objects import join
 from zoo.data.tables.cells import kind_of, parse_ids, parse_texts
+from zoo.data.tables.nodes_and_edges import read_edges
 from zoo.data.tables.read import CsvFormat, Decimal, check_columns, read_header, read_table
-from zoo.data.tables.tables import read_edges
-from zoo.data.tables.times import Steps, parse_times, place_on_grid, time_names
+from zoo.data.tables.time_steps import Steps, parse_times, place_on_grid, time_names
 from zoo.errors import ZooError, brief
 from zoo.system.files import user_path
 from zoo.tasks.labels import alike

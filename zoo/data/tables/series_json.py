@@ -15,7 +15,7 @@ import numpy as np
 
 from zoo.data.files.graph_arrays import Weights, check_edges, check_weights
 from zoo.data.tables.series import GraphsInTime, NodeSeries
-from zoo.data.tables.times import Steps
+from zoo.data.tables.time_steps import Steps
 from zoo.errors import ZooError, cause, reading
 
 _TABLES = ("FX", "X", "block", "y")

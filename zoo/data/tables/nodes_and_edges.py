@@ -24,7 +24,6 @@ from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kin
 from zoo.data.files.objects import join
 from zoo.data.tables.cells import (
     kind_of,
-    parse_dates,
     parse_ids,
     parse_numbers,
     parse_texts,
@@ -41,6 +40,7 @@ from zoo.data.tables.columns import (
     Numbers,
     explain_columns,
 )
+from zoo.data.tables.dates import parse_dates
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.read import (
     SUFFIXES,

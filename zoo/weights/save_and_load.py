@@ -14,7 +14,7 @@ from zoo.config.options import options_of
 from zoo.errors import ZooError
 from zoo.registry import Model, discover, name_of
 from zoo.weights.create import create_model, restore
-from zoo.weights.folder import read_folder, read_weights, write_folder
+from zoo.weights.files import read_folder, read_weights, write_folder
 from zoo.weights.index import locate
 from zoo.weights.model_card import card
 from zoo.weights.transfer import transfer
