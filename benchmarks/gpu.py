@@ -207,7 +207,7 @@ def times(steps: Trainer, device: torch.device) -> dict[str, float | str]:
     except ZooError as error:
         return {"step": str(error)}
     finally:
-        steps.forget()
+        steps.drop_cuda_graphs()
 
 
 def peer_of(name: str, large: TrainingData, device: torch.device) -> float | None:

@@ -51,7 +51,7 @@ def trained(factor: float | None, norm: str, seed: int) -> tuple[int, float]:
         scores.append((answers == data.y)[split.val].double().mean().item())
 
     on = TrainingData(data, split, node_classification())
-    fit(model, on, Hooks(watch=look), epochs=EPOCHS, lr=0.01, weight_decay=5e-3)
+    fit(model, on, Hooks(after_epoch=look), epochs=EPOCHS, lr=0.01, weight_decay=5e-3)
     return sum(each > 0.95 for each in shares), max(scores)
 
 

@@ -189,7 +189,7 @@ def asked_to_end(command, monkeypatch):
     from zoo.training import trainer
 
     def call(number, *words):
-        epoch, count = trainer._epoch, []
+        epoch, count = trainer._run_epoch, []
 
         def asked(*given):
             count.append(1)
@@ -197,14 +197,14 @@ def asked_to_end(command, monkeypatch):
                 signal.raise_signal(number)
             return epoch(*given)
 
-        monkeypatch.setattr(trainer, "_epoch", asked)
+        monkeypatch.setattr(trainer, "_run_epoch", asked)
         monkeypatch.setattr(common, "_received", [])
         try:
             return command(*words)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
-            monkeypatch.setattr(trainer, "_epoch", epoch)
+            monkeypatch.setattr(trainer, "_run_epoch", epoch)
 
     return call
 

@@ -286,7 +286,8 @@ def test_training_goes_on_from_the_best_local_weights():
         ended.append(copy.deepcopy(model.state_dict()))
 
     task = pick(TASKS, "node-classification")
-    result = fit(model, TrainingData(data, split, task), Hooks(watch=watch), epochs=36, lr=0.05)
+    on = TrainingData(data, split, task)
+    result = fit(model, on, Hooks(after_epoch=watch), epochs=36, lr=0.05)
     scores = [each.val for each in epochs]
     best = scores.index(max(scores[:30]))
     assert best < 29, "this seed cannot tell the best local weights from the last"

@@ -16,7 +16,7 @@ from faults import at, flip
 from zoo.errors import ZooError
 from zoo.reports.history import read_history
 from zoo.runs.resolve import load_recipe
-from zoo.runs.run import load_unfinished, resume_run, run_recipe
+from zoo.runs.run import load_unfinished_run, resume_run, run_recipe
 from zoo.runs.run_folder import read_summary
 from zoo.training.checkpoint import Checkpoint
 from zoo.weights.save_and_load import read_weights
@@ -166,7 +166,7 @@ DAMAGE = {
 def test_what_is_of_another_run_is_refused(case, folder):
     DAMAGE[case](folder)
     with pytest.raises(ZooError, match=f"{case.partition(':')[0]} .*Correct it") as caught:
-        load_unfinished(folder, 1)
+        load_unfinished_run(folder, 1)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 800
 
 
@@ -174,7 +174,7 @@ def test_a_file_that_cannot_be_read_is_named(folder):
     for content, problem in (("{", "cannot be read"), ("{}", "is of another version of the zoo")):
         (folder / "environment.json").write_text(content)
         with pytest.raises(ZooError, match=f"environment.json {problem}"):
-            load_unfinished(folder, 1)
+            load_unfinished_run(folder, 1)
 
 
 @pytest.mark.parametrize("torn", [b"", b"\0" * 50, b'{"seed": 4, "ep', b"null\n"])

@@ -160,7 +160,7 @@ def trained(name, attention, epochs):
     model = create_model(name, 6, 3, attention=attention, **options)
     losses = []
     on = TrainingData(data, split, pick(TASKS, data.task))
-    fit(model, on, Hooks(watch=lambda each: losses.append(each.loss)), epochs=epochs, lr=0.01)
+    fit(model, on, Hooks(after_epoch=lambda each: losses.append(each.loss)), epochs=epochs, lr=0.01)
     return losses, model
 
 
@@ -199,7 +199,7 @@ def in_batches(batching, evaluate):
     model = create_model("sgformer", 6, 3, dim=8, graph_dropout=0.5)
     seen = []
     on = TrainingData(data, split, pick(TASKS, data.task))
-    fit(model, on, Hooks(watch=seen.append), epochs=6, lr=0.01,
+    fit(model, on, Hooks(after_epoch=seen.append), epochs=6, lr=0.01,
         batching=batching, evaluate=evaluate)  # fmt: skip
     return [each.loss for each in seen], [each.val for each in seen]
 
@@ -258,7 +258,7 @@ def normed(per_step):
     on = TrainingData(data, split, pick(TASKS, data.task))
     batching = {"name": "random-nodes", "size": 25, "per_step": per_step}  # five in an epoch
     # Adam makes steps of the noise that is the gradient of a bias before a norm: small ones here.
-    fit(model, on, Hooks(watch=seen.append), epochs=3, lr=1e-6, batching=batching)
+    fit(model, on, Hooks(after_epoch=seen.append), epochs=3, lr=1e-6, batching=batching)
     return [(each.loss, each.val) for each in seen], model.state_dict()
 
 

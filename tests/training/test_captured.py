@@ -47,7 +47,7 @@ def trained(case, epochs=EPOCHS, checkpoint=None, capture=True, device="cuda", *
     task = dataclasses.replace(data.task, metric=lambda logits, y: logits.square().sum().item())
     train = {"lr": 2**-6, "evaluate_every": 2, **case.train, **options}
     with pretended_cuda() as gpu:
-        hooks = Hooks(watch=watch, checkpoint=checkpoint)
+        hooks = Hooks(after_epoch=watch, checkpoint=checkpoint)
         fit(model, data._replace(task=task), hooks, device, epochs=epochs, capture=capture, **train)
     replays = [each.replays for each in pretended_recording.Recording.made]
     return Trained(losses, scores, replays, waits[-2])
@@ -157,7 +157,7 @@ def test_a_small_graph_is_recorded_unasked(monkeypatch):
         model = case.build()
         assert can_record(model, case.data().task.loss, case.data().augment), case
     assert any(trained(Case("gcn"), capture=None).replays)
-    monkeypatch.setattr("zoo.training.trainer.RECORDED", NODES - 1)
+    monkeypatch.setattr("zoo.training.trainer.MAX_CAPTURED_NODES", NODES - 1)
     assert not trained(Case("gcn"), capture=None).replays
 
 

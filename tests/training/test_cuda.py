@@ -44,7 +44,7 @@ from zoo.weights.create import list_models
 def waits_of(case, model, checkpoint=None, epochs=4):
     """Train on the pretended GPU; return the waits of a steady step and of an evaluation."""
     told = []
-    hooks = Hooks(watch=lambda epoch: told.append(gpu.take()), checkpoint=checkpoint)
+    hooks = Hooks(after_epoch=lambda epoch: told.append(gpu.take()), checkpoint=checkpoint)
     with pretended_cuda() as gpu:
         fit(model, case.data(), hooks, "cuda", epochs=epochs, evaluate_every=2, **case.train)
     step, both = told[-2:]
@@ -215,7 +215,7 @@ def test_tf32_is_of_the_training_alone(precision):
 
     model = case.build()
     model.register_forward_hook(look)
-    fit(model, case.data(), Hooks(begin=look), epochs=1, precision=precision)
+    fit(model, case.data(), Hooks(before_training=look), epochs=1, precision=precision)
     look()
     assert seen[0] == seen[-1] == (False, True) and len(seen) > 3
     assert set(seen[1:-1]) == {(precision == "tf32",) * 2}

@@ -18,7 +18,7 @@ from zoo.tasks.task import TASKS
 from zoo.training import early_stopping
 from zoo.training.batches import TrainingData
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
-from zoo.training.trainer import Hooks, _Losses, all_logits, fit
+from zoo.training.trainer import Hooks, _EpochLosses, all_logits, fit
 from zoo.weights.create import create_model
 
 TASK = pick(TASKS, "node-classification")
@@ -101,7 +101,7 @@ def test_a_phase_begins_from_the_best_weights_and_optimiser(data, split, monkeyp
     result = fit(
         model,
         on(data, split),
-        Hooks(watch=watch),
+        Hooks(after_epoch=watch),
         epochs=9,
         lr=0.1,
         schedule=schedule,
@@ -182,7 +182,7 @@ def test_patience_ends_training(data, split):
 def test_evaluation_every_so_often_includes_the_last_epoch(data, split):
     seen = []
     model = create_model("mlp", data.x.shape[1], data.classes)
-    fit(model, on(data, split), Hooks(watch=seen.append), epochs=8, evaluate_every=3)
+    fit(model, on(data, split), Hooks(after_epoch=seen.append), epochs=8, evaluate_every=3)
     assert [each.epoch for each in seen if each.val is not None] == [2, 5, 7]
     assert [each.epoch for each in seen] == list(range(8))
 
@@ -190,7 +190,7 @@ def test_evaluation_every_so_often_includes_the_last_epoch(data, split):
 def test_evaluation_begins_where_it_is_told_to(data, split):
     seen = []
     model = create_model("gcn", data.inputs, data.classes)
-    hooks = Hooks(watch=seen.append)
+    hooks = Hooks(after_epoch=seen.append)
     result = fit(model, on(data, split), hooks, epochs=8, evaluate_every=2, evaluate_from=4)
     assert [each.epoch for each in seen if each.val is not None] == [5, 7] and result.epoch >= 5
     late = fit(model, on(data, split), epochs=3, evaluate_from=100)
@@ -232,7 +232,7 @@ def test_the_penalty_is_part_of_the_loss(data, split):
     fit(
         model,
         on(data, split),
-        Hooks(watch=lambda e: losses.append(e.loss)),
+        Hooks(after_epoch=lambda e: losses.append(e.loss)),
         epochs=30,
     )
     assert losses[0] > 100 > losses[-1]
@@ -280,7 +280,7 @@ def test_the_schedule_reaches_the_optimiser(data, split):
     seen = []
     model = create_model("mlp", data.x.shape[1], data.classes)
     options = {"lr": 0.5, "schedule": {"name": "cosine", "warmup": 0.5}, "clip": 1.0}
-    fit(model, on(data, split), Hooks(watch=seen.append), epochs=4, **options)
+    fit(model, on(data, split), Hooks(after_epoch=seen.append), epochs=4, **options)
     assert [each.lr for each in seen] == pytest.approx([0.25, 0.5, 0.5, 0.25])
 
 
@@ -305,7 +305,7 @@ def test_ctrl_c_leaves_the_best_so_far(data, split):
             raise KeyboardInterrupt
 
     model = create_model("gcn", data.x.shape[1], data.classes)
-    result = fit(model, on(data, split), Hooks(watch=stop), epochs=50)
+    result = fit(model, on(data, split), Hooks(after_epoch=stop), epochs=50)
     assert result.interrupted and result.epochs == 4 and result.epoch <= 3
     assert result.test == pytest.approx(
         TASK.metric(all_logits(model, data)[split.test], data.y[split.test])
@@ -341,7 +341,7 @@ def test_patience_ends_training_at_an_evaluation(data, split):
 def test_patience_of_trained_weights_counts_from_the_first_evaluation(data, split, first, found):
     model = scripted(data, split, [(first, 0), *[(0.4, 0)] * 50, (0.5, 0)])
     result = fit(
-        model, on(data, split), Hooks(trained=True), epochs=50, patience=3, evaluate_from=20
+        model, on(data, split), Hooks(pretrained=True), epochs=50, patience=3, evaluate_from=20
     )
     assert (result.epoch, result.epochs) == found
 
@@ -375,10 +375,10 @@ def test_training_does_not_import_the_compiler():
 def test_a_loss_that_is_nan_before_the_first_step_blames_no_learning_rate():
     optimiser = torch.optim.SGD([torch.zeros(1)], lr=0.5)
     with pytest.raises(ZooError, match="before the first step, so that no learning rate"):
-        _Losses(0, optimiser).append(torch.tensor(float("nan")))
-    later = _Losses(0, optimiser)
+        _EpochLosses(0, optimiser).append(torch.tensor(float("nan")))
+    later = _EpochLosses(0, optimiser)
     later.append(torch.tensor(1.0))
     with pytest.raises(ZooError, match=r"in epoch 1 at a learning rate of 0.5.*train.lr=0.05"):
         later.append(torch.tensor(float("inf")))
     with pytest.raises(ZooError, match="in epoch 3 at a learning rate"):
-        _Losses(2, optimiser).append(torch.tensor(float("nan")))
+        _EpochLosses(2, optimiser).append(torch.tensor(float("nan")))

@@ -7,7 +7,7 @@ from torch import nn
 import zoo
 from zoo.config.options import pick
 from zoo.data.load import load_graph
-from zoo.data.splits import constant_answer, make_split
+from zoo.data.splits import constant_prediction, make_split
 from zoo.errors import ZooError
 from zoo.runs.resolve import load_recipe
 from zoo.runs.run import run_recipe
@@ -41,7 +41,7 @@ def trained(on, **options):
     seen = []
     torch.manual_seed(0)
     model = create_model("mlp", on.data.inputs, on.data.classes, dim=8, dropout=0.0)
-    found = fit(model, on, Hooks(watch=seen.append), **{"epochs": 30, "lr": 0.05, **options})
+    found = fit(model, on, Hooks(after_epoch=seen.append), **{"epochs": 30, "lr": 0.05, **options})
     return found, seen, model
 
 
@@ -109,7 +109,7 @@ def test_training_stops_on_the_loss_of_validation(on):
 
     torch.manual_seed(0)
     model = create_model("mlp", on.data.inputs, 2, dim=16, dropout=0.0)
-    hooks = Hooks(watch=lambda epoch: watch(model))
+    hooks = Hooks(after_epoch=lambda epoch: watch(model))
     found = fit(model, on, hooks, epochs=200, lr=0.05, patience=10, stop_on="loss")
     assert found.epoch == losses.index(min(losses)) and found.epochs == found.epoch + 11 < 200
     assert found.val == pytest.approx(TASK.metric(*answers(model, on, "val")))
@@ -145,8 +145,8 @@ def test_what_always_answers_one_class_is_named_by_any_metric(on):
         task = with_metric(TASK, name)
         parts = {part: getattr(on.split, part) for part in ("train", "val", "test")}
         scores = {part: task.metric(logits[each], on.data.y[each]) for part, each in parts.items()}
-        assert constant_answer(task, on.data, on.split, scores) == "0"
-        assert constant_answer(task, on.data, on.split, {**scores, "val": 0.123}) is None
+        assert constant_prediction(task, on.data, on.split, scores) == "0"
+        assert constant_prediction(task, on.data, on.split, {**scores, "val": 0.123}) is None
 
 
 def test_a_run_tells_them_all(tmp_path, monkeypatch):

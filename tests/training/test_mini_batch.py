@@ -258,7 +258,7 @@ def test_processes_draw_the_same_when_an_epoch_begins(data, split, monkeypatch):
 
     def drawn(state, epoch):
         torch.manual_seed(state)
-        steps.begin(epoch)
+        steps.begin_epoch(epoch)
         return model.layers[0].kernel.drawn.clone()
 
     first = drawn(1, 5)

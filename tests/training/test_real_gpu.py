@@ -34,7 +34,7 @@ def test_it_replays_what_it_recorded(case):
     found = []
     for capture in (True, False):
         losses = []
-        hooks = Hooks(watch=lambda epoch, into=losses: into.append(epoch.loss))
+        hooks = Hooks(after_epoch=lambda epoch, into=losses: into.append(epoch.loss))
         fit(case.build(), case.data(), hooks, "cuda", epochs=8, capture=capture, **case.train)
         found.append(losses)
     assert found[0] == pytest.approx(found[1], rel=1e-3)
@@ -49,13 +49,13 @@ def test_it_evaluates_as_recorded(case):
     steps = Trainer(case.build().to(device), data._replace(task=task), device=device, **given)
     optimiser = torch.optim.Adam(steps.model.parameters(), lr=0.01, fused=True)
     for epoch in range(WARM_UP + 3):
-        steps.begin(epoch)
+        steps.begin_epoch(epoch)
         steps.train(optimiser, epoch)
         drawn = torch.get_rng_state()
         recorded = steps.evaluate()
         found = [recorded(part) for part in PARTS]
         torch.set_rng_state(drawn)
-        plain = steps.eval_loader.scores(steps.model, steps.on, steps.precision)
+        plain = steps.eval_loader.scores(steps.model, steps.training_data, steps.precision)
         for part, logits in zip(PARTS, found, strict=True):
             torch.testing.assert_close(logits, plain(part), rtol=1e-3, atol=1e-3)
     assert steps._recordings.captured["evaluation"].graph is not None
@@ -70,6 +70,6 @@ def test_training_goes_on_where_the_gpu_refuses_a_recording(monkeypatch):
     monkeypatch.setattr(MODELS["gcn"], "features", waiting)
     case = cuda_cases.Case("gcn", {"dropout": 0.5})
     losses = []
-    hooks = Hooks(watch=lambda epoch: losses.append(epoch.loss))
+    hooks = Hooks(after_epoch=lambda epoch: losses.append(epoch.loss))
     fit(case.build(), case.data(), hooks, "cuda", epochs=8, capture=None)
     assert len(losses) == 8

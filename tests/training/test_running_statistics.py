@@ -58,7 +58,7 @@ def gaps(name, data, norm="batch", seed=0):
 
     split = make_split("ratio-60-20-20", data.y, None, seed=0)
     on = TrainingData(data, split, node_classification())
-    fit(model, on, Hooks(watch=look), epochs=15, lr=0.001)
+    fit(model, on, Hooks(after_epoch=look), epochs=15, lr=0.001)
     return found
 
 

@@ -44,7 +44,7 @@ def rates(on, monkeypatch, schedule, **options):
 
     monkeypatch.setattr(torch.optim.Adam, "step", spy)
     model = create_model("mlp", on.data.inputs, on.data.classes)
-    hooks = Hooks(watch=lambda epoch: logged.append(epoch.lr))
+    hooks = Hooks(after_epoch=lambda epoch: logged.append(epoch.lr))
     fit(model, on, hooks, lr=0.1, epochs=3, schedule=schedule, **options)
     return taken, logged
 

@@ -13,7 +13,7 @@ from zoo.data.graph_words import GRAPHS
 from zoo.data.load import DATASETS, READERS, STREAMS
 from zoo.data.load.by_name import common_options, metric_of, scored_on
 from zoo.data.load.readers import KINDS, SERIES, SETS
-from zoo.data.splits import FOLDS, SPLITS
+from zoo.data.splits import FOLDS_PATTERN, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.nn.attention import ATTENTIONS
@@ -40,7 +40,7 @@ def schema_of_recipes() -> dict[str, Any]:
     splits = split["$defs"]["split"]["anyOf"]
     folds = next(entry for entry in splits[1:]
                  if entry["properties"]["name"] == {"const": "folds-5"})  # fmt: skip
-    any_number = {"type": "string", "pattern": f"^{FOLDS}$"}
+    any_number = {"type": "string", "pattern": f"^{FOLDS_PATTERN}$"}
     splits += [any_number, {**folds, "properties": {**folds["properties"], "name": any_number}}]
     readers = [common_options, *READERS.values(), read_pairs, *KINDS]
     own, definitions = files_schema(DATASETS, readers)

@@ -86,7 +86,7 @@ def train(
     LD_PRELOAD, nothing is changed.
     """
     from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
-    from zoo.runs.run import explain_resume, load_unfinished
+    from zoo.runs.run import explain_changed_resume, load_unfinished_run
     from zoo.system import allocator, process_group
     from zoo.system.launcher import launch
 
@@ -94,7 +94,7 @@ def train(
     silent = quiet or os.environ.get("RANK", "0") != "0" or process_group.rendezvous() is not None
     changes = [text for text in (recipe, *(overrides or [])) if text and "=" in text]
     if resume is not None and changes:
-        raise ZooError(explain_resume(resume, changes))
+        raise ZooError(explain_changed_resume(resume, changes))
     if (recipe is None) == (resume is None):
         raise ZooError(
             "name a recipe, `zoo train sgformer-cora`, or a run to go on with, "
@@ -106,7 +106,7 @@ def train(
             console.remark(sentence)
     else:
         process_group.start()
-        plan = load_unfinished(resume, max(processes, process_group.count()))[1]
+        plan = load_unfinished_run(resume, max(processes, process_group.count()))[1]
     if not (silent or runs.exists()) and allocator.advice():
         console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
     if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":

@@ -1,9 +1,9 @@
-"""Train, validation and test splits of nodes: by name, from a private seed, with a hash.
+"""Train, validation and test splits of nodes, drawn from a seed, with a hash of the result.
 
-`{name: ratio, train: 48, val: 32, test: 20}` draws shares of the nodes; published splits have
-words, such as `ratio-60-20-20`; `SPLITS` has all of them. The seed of the run draws the nodes; a
-`seed` in the mapping pins the draw for all runs. Global random generators are neither used nor
-changed.
+A recipe names a split of the table `SPLITS`: `{name: ratio, train: 48, val: 32, test: 20}` draws
+these percentages of the nodes; published splits have names of their own, such as `ratio-60-20-20`.
+The nodes are drawn from the seed of the run; a `seed` in the mapping makes the draw the same for
+all runs. Global random generators are neither used nor changed.
 """
 
 import contextlib
@@ -46,28 +46,29 @@ from zoo.tasks.labels import ACCURACY, BLEU, empty_parts
 from zoo.tasks.task import Task
 
 Percent = Annotated[float, Field(gt=0, lt=100)]
-Folds = Annotated[int, Within("at least 2", ge=2, le=MOST)]
+FoldCount = Annotated[int, Within("at least 2", ge=2, le=MOST)]
 Masks = Mapping[str, Tensor] | None
-Indices = dict[str, np.ndarray]  # of the nodes of each part
+Indices = dict[str, np.ndarray]  # part (train, val, test) to the indices of its nodes
 
-ROUNDING = 1e-6
-"""Shares are rounded down, but not past a whole number that floats have missed."""
+SHARE_TOLERANCE = 1e-6
+"""Added before a share is rounded down: 29.999999999 is 30 with a floating-point error."""
 
-SHARES = ("ratio", "time", "stratified", "group")
-"""Words whose options are shares in percent."""
+SHARE_SPLITS = ("ratio", "time", "stratified", "group")
+"""The splits whose options `train`, `val` and `test` are percentages."""
 
 
 class SplitInputs(NamedTuple):
-    """What nodes are split by.
+    """The input of every function of `SPLITS`: what a split may depend on.
 
     Attributes:
         y: labels, (N,) or (N, T).
-        masks: the benchmark's own splits, (S, N) bool each, or None.
-        seed: of the run.
-        times: (N,), NaN where unknown; None: rows are in the order of times, or have none.
-        groups: (N,) text, "" where a node is of none; None where there are none.
-        ids: (N,) what nodes are called; None: by their numbers.
-        kinds: (N,) text, the kind of each node; None: all are of one.
+        masks: S predefined splits of the benchmark, part to mask (S, N) bool; or None.
+        seed: seed of the run.
+        times: (N,) time of each node, NaN if unknown; None: nodes have no times, or are sorted by
+            time already.
+        groups: (N,) name of each node's group, "" if it has none; None: there are no groups.
+        ids: (N,) id of each node; None: its index is its id.
+        kinds: (N,) node type of each node, as text; None: there is one type.
     """
 
     y: np.ndarray
@@ -79,7 +80,7 @@ class SplitInputs(NamedTuple):
     kinds: np.ndarray | None = None
 
 
-def benchmark(data: SplitInputs, *, index: Number | None = None) -> Indices:
+def benchmark(inputs: SplitInputs, *, index: Number | None = None) -> Indices:
     """Take one of the splits that the benchmark has fixed.
 
     Args:
@@ -88,23 +89,23 @@ def benchmark(data: SplitInputs, *, index: Number | None = None) -> Indices:
     Raises:
         ZooError: the graph has none, or not as many.
     """
-    masks = data.masks
+    masks = inputs.masks
     if masks is None:
         raise ZooError(
             "split benchmark: this graph has no splits of its own; write split: ratio-60-20-20."
         )
     count = len(masks["train"])
-    chosen = data.seed % count if index is None else index
+    chosen = inputs.seed % count if index is None else index
     if chosen >= count:
         raise ZooError(
             f"split benchmark: there is no index {index}; the graph has splits 0 to {count - 1}."
         )
-    nodes = labelled_nodes(data.y)
+    nodes = labelled_nodes(inputs.y)
     return {part: nodes[masks[part][chosen].numpy()[nodes]] for part in PARTS}
 
 
 def per_class(
-    data: SplitInputs,
+    inputs: SplitInputs,
     *,
     train: Count = 20,
     val: Count = 500,
@@ -125,8 +126,8 @@ def per_class(
     Raises:
         ZooError: a class, or the graph, has too few labelled nodes.
     """
-    y = data.y
-    _need_classes(y, "per-class")
+    y = inputs.y
+    _require_classes(y, "per-class")
     nodes = labelled_nodes(y)
     classes, members = np.unique(y[nodes], return_counts=True)
     if members.min() < train:
@@ -135,7 +136,7 @@ def per_class(
             f"nodes and {train} are asked for; write a smaller number, such as {{name: per-class, "
             f"train: {max(1, members.min() // 2)}}}, or split: ratio-60-20-20."
         )
-    generator = torch.Generator().manual_seed(data.seed if seed is None else seed)
+    generator = torch.Generator().manual_seed(inputs.seed if seed is None else seed)
 
     def shuffled(nodes: np.ndarray) -> np.ndarray:
         return nodes[torch.randperm(len(nodes), generator=generator).numpy()]
@@ -154,7 +155,7 @@ def per_class(
 
 
 def ratio(
-    data: SplitInputs,
+    inputs: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -169,12 +170,12 @@ def ratio(
         test: share for test; in sum with the others 100, it also has what rounding leaves over.
         seed: pins the draw for all runs.
     """
-    order = _shuffle(labelled_nodes(data.y), data.seed if seed is None else seed)
-    return _take_shares(order, train, val, test)
+    order = _shuffle(labelled_nodes(inputs.y), inputs.seed if seed is None else seed)
+    return _cut_shares(order, train, val, test)
 
 
 def by_time(
-    data: SplitInputs,
+    inputs: SplitInputs,
     *,
     train: Percent = 70,
     val: Percent = 10,
@@ -192,9 +193,9 @@ def by_time(
     Raises:
         ZooError: a node with a label has no time.
     """
-    order = labelled_nodes(data.y)
-    if data.times is not None:
-        times = data.times[order]
+    order = labelled_nodes(inputs.y)
+    if inputs.times is not None:
+        times = inputs.times[order]
         if np.isnan(times).any():
             raise ZooError(
                 f"split time: {np.isnan(times).sum():,} nodes with a label have no time, the first "
@@ -202,14 +203,14 @@ def by_time(
                 "labels out."
             )
         order = order[np.argsort(times, kind="stable")]
-    parts = _take_shares(order, train, val, test)
+    parts = _cut_shares(order, train, val, test)
     return {
         part: nodes[: max(0, len(nodes) - gap * (part != "test"))] for part, nodes in parts.items()
     }
 
 
 def stratified(
-    data: SplitInputs,
+    inputs: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -227,40 +228,40 @@ def stratified(
         test: share for test; in sum with the others 100, it has all that is left.
         seed: pins the draw for all runs.
     """
-    _need_classes(data.y, "stratified")
-    order = _shuffle(labelled_nodes(data.y), data.seed if seed is None else seed)
-    classes, first = np.unique(data.y[order], return_index=True)
-    # In the order drawn: of classes with the same remainder, the seed says which come first.
-    members = [order[data.y[order] == label] for label in classes[np.argsort(first)]]
-    ends = _share_out(np.array([len(nodes) for nodes in members]), (train, val, test)).cumsum(
-        axis=0
-    )
-    cuts = [np.split(own, own_ends) for own, own_ends in zip(members, ends.T, strict=True)]
-    return {part: np.concatenate([cut[at] for cut in cuts]) for at, part in enumerate(PARTS)}
+    _require_classes(inputs.y, "stratified")
+    order = _shuffle(labelled_nodes(inputs.y), inputs.seed if seed is None else seed)
+    classes, first = np.unique(inputs.y[order], return_index=True)
+    # In the order of their first drawn node, so that the seed breaks ties between classes whose
+    # remainders are equal.
+    members = [order[inputs.y[order] == label] for label in classes[np.argsort(first)]]
+    counts = _allocate_shares(np.array([len(nodes) for nodes in members]), (train, val, test))
+    ends = counts.cumsum(axis=0)
+    pieces = [np.split(nodes, cuts) for nodes, cuts in zip(members, ends.T, strict=True)]
+    return {part: np.concatenate([piece[i] for piece in pieces]) for i, part in enumerate(PARTS)}
 
 
-def _share_out(sizes: np.ndarray, shares: Sequence[float]) -> np.ndarray:
-    """Return how many of each of C classes are of each of P parts, (P, C), for sizes (C,).
+def _allocate_shares(sizes: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+    """Return how many nodes of each of C classes go to each of P parts, (P, C), for sizes (C,).
 
-    Part after part takes its share of what is left, as scikit-learn's `train_test_split` does
-    when it is called twice: rounded down in all, and in each class, and what is missing then comes
-    from the classes with the largest remainders.
+    Each part in turn takes its share of the nodes left, as scikit-learn's `train_test_split` does
+    when it is called twice. The part's size is rounded down, and so is its number of nodes of each
+    class; the difference is made up from the classes with the largest remainders.
 
-    >>> _share_out(np.array([8, 8, 8]), (60, 20, 20)).tolist()
+    >>> _allocate_shares(np.array([8, 8, 8]), (60, 20, 20)).tolist()
     [[5, 5, 4], [2, 1, 2], [1, 2, 2]]
     """
-    left, percent, counts = sizes.copy(), 100.0, []
+    left, percent_left, counts = sizes.copy(), 100.0, []
     for share in shares:
-        wanted = left * min(share / percent, 1)
-        own = (wanted + ROUNDING).astype(np.int64)
-        missing = int(wanted.sum() + ROUNDING) - own.sum()
-        own[np.argsort(np.round(own - wanted, 6), kind="stable")[:missing]] += 1
-        left, percent = left - own, percent - share
-        counts.append(own)
+        wanted = left * min(share / percent_left, 1)
+        taken = (wanted + SHARE_TOLERANCE).astype(np.int64)
+        missing = int(wanted.sum() + SHARE_TOLERANCE) - taken.sum()
+        taken[np.argsort(np.round(taken - wanted, 6), kind="stable")[:missing]] += 1
+        left, percent_left = left - taken, percent_left - share
+        counts.append(taken)
     return np.stack(counts)
 
 
-def folds(data: SplitInputs, *, count: Folds = 5, seed: Seed = 0) -> Indices:
+def folds(inputs: SplitInputs, *, count: FoldCount = 5, seed: Seed = 0) -> Indices:
     """Deal all labelled nodes into folds, for cross-validation: run seed s tests on fold s.
 
     The next fold is for validation, the others are for training; of two folds, half of the other
@@ -275,24 +276,24 @@ def folds(data: SplitInputs, *, count: Folds = 5, seed: Seed = 0) -> Indices:
     Raises:
         ZooError: there are fewer labelled nodes than folds.
     """
-    nodes = labelled_nodes(data.y)
+    nodes = labelled_nodes(inputs.y)
     if len(nodes) < count:
         raise ZooError(
             f"split folds: {count} folds are asked for, and {len(nodes):,} have a label; write at "
             f"most {{name: folds, count: {len(nodes)}}}, or label more."
         )
     order = _shuffle(nodes, seed)
-    if has_classes(data.y):
-        order = order[np.argsort(data.y[order], kind="stable")]
-    fold = (np.arange(len(order)) - data.seed % count) % count
-    test, val, rest = order[fold == 0], order[fold == 1], order[fold > 1]
+    if has_classes(inputs.y):
+        order = order[np.argsort(inputs.y[order], kind="stable")]
+    fold = (np.arange(len(order)) - inputs.seed % count) % count
+    test_nodes, val_nodes, train_nodes = order[fold == 0], order[fold == 1], order[fold > 1]
     if count == 2:
-        rest, val = val[::2], val[1::2]
-    return {"train": rest, "val": val, "test": test}
+        train_nodes, val_nodes = val_nodes[::2], val_nodes[1::2]
+    return {"train": train_nodes, "val": val_nodes, "test": test_nodes}
 
 
 def by_group(
-    data: SplitInputs,
+    inputs: SplitInputs,
     *,
     train: Percent = 60,
     val: Percent = 20,
@@ -313,38 +314,44 @@ def by_group(
     Raises:
         ZooError: nothing says the groups, a node with a label has none, or they are too few.
     """
-    nodes = labelled_nodes(data.y)
-    if data.groups is None:
+    nodes = labelled_nodes(inputs.y)
+    if inputs.groups is None:
         raise ZooError(
             "split group: nothing says which group a node is of; name the column of the table that "
             "does, `dataset.group_column: COLUMN`."
         )
-    names, of_node, sizes = np.unique(data.groups[nodes], return_inverse=True, return_counts=True)
+    names, group_of_node, sizes = np.unique(
+        inputs.groups[nodes], return_inverse=True, return_counts=True
+    )
     if "" in names:
         raise ZooError(f"split group: {sizes[0]:,} nodes with a label are of no group; fill it in.")
     if len(names) < len(PARTS):
         raise ZooError(f"split group: there are {len(names)} groups, and 3 parts need one each.")
-    order = _shuffle(np.arange(len(names)), data.seed if seed is None else seed)
-    large = sizes[order] > min(val, test) / 100 * len(nodes)  # it would be a part of its own
+    order = _shuffle(np.arange(len(names)), inputs.seed if seed is None else seed)
+    # Groups that are larger than validation or test should be go first, so into training.
+    large = sizes[order] > min(val, test) / 100 * len(nodes)
     order = np.concatenate([order[large], order[~large]])
-    middle = np.cumsum(sizes[order]) - sizes[order] / 2  # a group is where most of it would be
-    ends = np.cumsum([train, val, test]) / 100 * len(nodes) + ROUNDING
-    place = np.searchsorted(ends, middle)
-    place[[0, 1, 2]] = np.minimum(place[[0, 1, 2]], [0, 1, 2])
-    place[-1] = max(place[-1], 2)
-    place[-2] = max(place[-2], 1)
-    place = np.maximum.accumulate(place)
-    if 1 not in place:  # a large group has gone past it
-        first = int(np.searchsorted(place, 2))
-        place[first if first < len(place) - 1 else first - 1] = 1
-    if 2 not in place:  # what no part has begins before it
-        place[np.searchsorted(place, 3)] = 2
-    part_of = np.empty(len(names), np.int64)
-    part_of[order] = place
-    return {part: nodes[part_of[of_node] == number] for number, part in enumerate(PARTS)}
+    # A group goes to the part that the middle one of its nodes would be in, if nodes were cut.
+    middle = np.cumsum(sizes[order]) - sizes[order] / 2
+    ends = np.cumsum([train, val, test]) / 100 * len(nodes) + SHARE_TOLERANCE
+    part_numbers = np.searchsorted(ends, middle)  # 0 to 2, or 3: in no part
+    # No part may stay empty: bound the first and last groups, and keep the numbers ascending.
+    part_numbers[[0, 1, 2]] = np.minimum(part_numbers[[0, 1, 2]], [0, 1, 2])
+    part_numbers[-1] = max(part_numbers[-1], 2)
+    part_numbers[-2] = max(part_numbers[-2], 1)
+    part_numbers = np.maximum.accumulate(part_numbers)
+    if 1 not in part_numbers:  # a large group has skipped validation
+        first = int(np.searchsorted(part_numbers, 2))
+        part_numbers[first if first < len(part_numbers) - 1 else first - 1] = 1
+    if 2 not in part_numbers:  # a large group has skipped test
+        part_numbers[np.searchsorted(part_numbers, 3)] = 2
+    part_of_group = np.empty(len(names), np.int64)
+    part_of_group[order] = part_numbers
+    part_of_node = part_of_group[group_of_node]
+    return {part: nodes[part_of_node == number] for number, part in enumerate(PARTS)}
 
 
-def by_ids(data: SplitInputs, *, train: str, val: str, test: str) -> Indices:
+def by_ids(inputs: SplitInputs, *, train: str, val: str, test: str) -> Indices:
     """Take the nodes whose ids are in three files, one id a line.
 
     Args:
@@ -355,27 +362,27 @@ def by_ids(data: SplitInputs, *, train: str, val: str, test: str) -> Indices:
     Raises:
         ZooError: a file cannot be read, or has an id that no node has.
     """
-    ids = np.arange(len(data.y)) if data.ids is None else data.ids
-    places = {str(id): place for place, id in enumerate(ids.tolist())}
+    ids = np.arange(len(inputs.y)) if inputs.ids is None else inputs.ids
+    index_of = {str(id): index for index, id in enumerate(ids.tolist())}
     parts = {}
     for part, file in (("train", train), ("val", val), ("test", test)):
         wanted = [line for line in sentences_of(user_path(file)) if line]
-        unknown = [id for id in wanted if id not in places]
+        unknown = [id for id in wanted if id not in index_of]
         if unknown:
             raise ZooError(
                 f"split ids: {file} has {unknown[0]!r}, and no node has this id ({len(unknown):,} "
-                f"such lines); {suggestion(unknown[0], places)}"
+                f"such lines); {suggestion(unknown[0], index_of)}"
             )
-        parts[part] = np.intersect1d([places[id] for id in wanted], labelled_nodes(data.y))
+        parts[part] = np.intersect1d([index_of[id] for id in wanted], labelled_nodes(inputs.y))
     return parts
 
 
 def has_classes(y: np.ndarray) -> bool:
-    """Return whether labels are a class each, and neither numbers nor many targets."""
+    """Return whether a label is one class: neither a number (regression) nor several targets."""
     return y.ndim == 1 and y.dtype.kind != "f"
 
 
-def _need_classes(y: np.ndarray, name: str) -> None:
+def _require_classes(y: np.ndarray, name: str) -> None:
     if not has_classes(y):
         raise ZooError(
             f"split {name}: a node has no class here but targets or a number; write split: "
@@ -384,59 +391,63 @@ def _need_classes(y: np.ndarray, name: str) -> None:
 
 
 def _shuffle(nodes: np.ndarray, seed: int) -> np.ndarray:
-    # The word keeps this stream apart from those of the same seed elsewhere: a random graph whose
-    # classes come from a permutation would else be split along its classes.
+    # The constant makes this stream independent of others with the same seed: a random graph whose
+    # classes come from a permutation would otherwise be split along its classes.
     return np.random.default_rng([int.from_bytes(b"split"), seed]).permutation(nodes)
 
 
-def _take_shares(order: np.ndarray, train: float, val: float, test: float) -> Indices:
-    """Cut an order into shares in percent."""
+def _cut_shares(order: np.ndarray, train: float, val: float, test: float) -> Indices:
+    """Cut shuffled or sorted nodes into parts of these percentages."""
     shares = train, val, train + val + test
-    a, b, end = (int(share / 100 * len(order) + ROUNDING) for share in shares)
-    return {"train": order[:a], "val": order[a : a + b], "test": order[a + b : end]}
+    n_train, n_val, end = (int(share / 100 * len(order) + SHARE_TOLERANCE) for share in shares)
+    val_end = n_train + n_val
+    return {"train": order[:n_train], "val": order[n_train:val_end], "test": order[val_end:end]}
 
 
 def labelled_nodes(y: np.ndarray) -> np.ndarray:
-    """Return the nodes of which a label is data."""
+    """Return the nodes of which at least one label is known."""
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
     return np.flatnonzero(known if y.ndim == 1 else known.any(axis=1))
 
 
-FOLDS = r"folds-([2-9]|[1-9]\d{1,8})"
-"""The words of as many folds."""
+FOLDS_PATTERN = r"folds-([2-9]|[1-9]\d{1,8})"
+"""Matches the names of splits into any number of folds, such as `folds-7`."""
 
-_OTHER_NUMBERS = (
+_OTHER_NUMBERS_HINT = (
     "Other numbers are options: {name: ratio, train: 48, val: 32, test: 20}; cross-validation is "
     "`folds-5`."
 )
 
 
 def _fixed(split: Callable, summary: str, **options: float | None) -> Callable[..., Indices]:
-    """Return a split with these options fixed, as an entry of the table: they are none of it."""
+    """Return `functools.partial(split, **options)` with a matching signature and docstring.
+
+    The fixed options are in neither, so that a recipe cannot set them.
+    """
 
     @functools.wraps(split)
-    def fixed(data: SplitInputs, **others: Any) -> Indices:
-        return split(data, **options, **others)
+    def fixed(inputs: SplitInputs, **other_options: Any) -> Indices:
+        return split(inputs, **options, **other_options)
 
     signature, doc = inspect.signature(split), inspect.getdoc(split) or ""
-    left = [option for name, option in signature.parameters.items() if name not in options]
-    fixed.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+    free = [parameter for name, parameter in signature.parameters.items() if name not in options]
+    fixed.__signature__ = signature.replace(parameters=free)  # type: ignore[attr-defined]
     lines = doc.partition("Args:\n")[2].splitlines()
     lines = [line for line in lines if line.strip().partition(":")[0] not in options]
     fixed.__doc__ = "\n".join([summary, "", "Args:", *lines])
     return fixed
 
 
-def _fixed_shares(name: str, split: Callable, *words: str) -> dict[str, Callable[..., Indices]]:
-    """Return a split of nodes or times with these shares, `48-32-20`, as entries of the table."""
+def _fixed_shares(name: str, split: Callable, *shares: str) -> dict[str, Callable[..., Indices]]:
+    """Return the entries of `SPLITS` in which a split has fixed shares, such as `48-32-20`."""
     summary = (split.__doc__ or "").partition(", in percent")[0]
     return {
-        f"{name}-{word}": _fixed(
+        f"{name}-{percent}": _fixed(
             split,
-            f"{summary}: {word} percent.",
-            **dict(zip(PARTS, map(int, word.split("-")), strict=True)),
+            f"{summary}: {percent} percent.",
+            **dict(zip(PARTS, map(int, percent.split("-")), strict=True)),
         )
-        for word in words
+        for percent in shares
     }
 
 
@@ -448,11 +459,11 @@ def _fixed_per_class(count: int) -> Callable[..., Indices]:
 
 
 KEPT = "kept"
-"""The split in which nodes keep their parts."""
+"""The split in which nodes keep the parts that they had in an earlier run."""
 
 
-def kept(
-    data: SplitInputs, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20"
+def keep_parts(
+    inputs: SplitInputs, *, run: str, new: "Annotated[Spec, SPLITS]" = "ratio-60-20-20"
 ) -> Indices:
     """Leave nodes that a run had in their parts, and deal the new ones: for a graph that grows.
 
@@ -466,29 +477,30 @@ def kept(
     Raises:
         ZooError: the folder does not say which nodes the run had, or they have no ids here.
     """
-    before = parts_of_run(run, data.ids, data.kinds, len(data.y))
-    nodes = labelled_nodes(data.y)
-    fresh = nodes[before[nodes] == UNLABELLED]
-    if word(new) == "group" and data.groups is not None:  # which stay whole
-        of_group = {group: part for group, part in zip(data.groups, before.tolist(), strict=True)
-                    if group and part < len(PARTS)}  # fmt: skip
-        before[fresh] = [of_group.get(group, UNLABELLED) for group in data.groups[fresh]]
-        fresh = nodes[before[nodes] == UNLABELLED]
-    dealt: Indices = dict.fromkeys(PARTS, fresh[:0])
-    if len(fresh):
-        y = np.full_like(data.y, np.nan if data.y.dtype.kind == "f" else -1)
-        y[fresh] = data.y[fresh]
+    part_numbers = parts_of_run(run, inputs.ids, inputs.kinds, len(inputs.y))
+    nodes = labelled_nodes(inputs.y)
+    new_nodes = nodes[part_numbers[nodes] == UNLABELLED]
+    if word(new) == "group" and inputs.groups is not None:  # no group is divided
+        numbered = zip(inputs.groups, part_numbers.tolist(), strict=True)
+        part_of_group = {group: part for group, part in numbered if group and part < len(PARTS)}
+        groups = inputs.groups[new_nodes]
+        part_numbers[new_nodes] = [part_of_group.get(group, UNLABELLED) for group in groups]
+        new_nodes = nodes[part_numbers[nodes] == UNLABELLED]
+    drawn: Indices = dict.fromkeys(PARTS, new_nodes[:0])
+    if len(new_nodes):
+        y = np.full_like(inputs.y, np.nan if inputs.y.dtype.kind == "f" else -1)
+        y[new_nodes] = inputs.y[new_nodes]
         try:
-            dealt = pick(SPLITS, new, data._replace(y=y))
+            drawn = pick(SPLITS, new, inputs._replace(y=y))
         except ZooError:
-            if word(new) == "group" and len({*data.groups[fresh]}) < len(PARTS):
-                dealt = {**dealt, "train": fresh}
-            elif len(fresh) > _FEW:
+            if word(new) == "group" and len({*inputs.groups[new_nodes]}) < len(PARTS):
+                drawn = {**drawn, "train": new_nodes}
+            elif len(new_nodes) > _FEW_NEW_NODES:
                 raise
             else:
-                dealt = ratio(data._replace(y=y))
+                drawn = ratio(inputs._replace(y=y))
     return {
-        part: np.concatenate([nodes[before[nodes] == number], dealt[part]])
+        part: np.concatenate([nodes[part_numbers[nodes] == number], drawn[part]])
         for number, part in enumerate(PARTS)
     }
 
@@ -496,16 +508,18 @@ def kept(
 def parts_of_run(
     run: str, ids: np.ndarray | None, kinds: np.ndarray | None, nodes: int
 ) -> np.ndarray:
-    """Return the part (N,) that each node was in, as `zoo.data.known_nodes` numbers parts.
+    """Return the number (N,) of the part that each node was in, as in `KnownNodes.parts`.
+
+    Nodes that the run did not have are `UNLABELLED`.
 
     Args:
         run: the folder of a seed of the run.
-        ids: (N,) what the nodes are called; None: by their numbers.
-        kinds: (N,) text, the kind of each node; None: all are of one.
+        ids: (N,) id of each node; None: its index is its id.
+        kinds: (N,) node type of each node, as text; None: there is one type.
         nodes: N.
 
     Raises:
-        ZooError: as `kept`.
+        ZooError: as `keep_parts`.
     """
     folder = user_path(run)
     if (folder / NODES).is_file():
@@ -526,7 +540,7 @@ def parts_of_run(
 
 
 def log_kept_nodes(split: Spec, data: Any) -> None:
-    """Say how many nodes keep the part that they had in a run, and how many are dealt."""
+    """Log how many nodes keep the part that they had in a run, and how many are drawn anew."""
     if word(split) != KEPT:
         return
     parts = parts_of_run(split["run"], data.ids, getattr(data, "kinds", None), len(data.y))
@@ -541,45 +555,47 @@ def log_kept_nodes(split: Spec, data: Any) -> None:
     )
 
 
-_FEW = 20
-"""New nodes up to which a split may need more than there are."""
+_FEW_NEW_NODES = 20
+"""Up to so many new nodes, `ratio-60-20-20` replaces a split that needs more of them."""
 
 
 @functools.cache
-def _in_folds(count: int) -> Callable[..., Indices]:
+def _fixed_folds(count: int) -> Callable[..., Indices]:
     first = (folds.__doc__ or "").partition("\n")[0]
     return _fixed(folds, first.replace("into folds", f"into {count} folds"), count=count)
 
 
 class Splits(Table):
-    """The table of splits, which has a word for any number of folds, `folds-7`."""
+    """The table of splits; `folds-K` is a key of it for any number of folds K."""
 
     def __contains__(self, word: object) -> bool:
-        """Return whether a word is that of a split."""
+        """Return whether this is the name of a split."""
         return super().__contains__(word) or (
-            isinstance(word, str) and re.fullmatch(FOLDS, word) is not None
+            isinstance(word, str) and re.fullmatch(FOLDS_PATTERN, word) is not None
         )
 
     def __missing__(self, word: str) -> Callable[..., Indices]:
-        """Return the split of a word that stands for a number of folds."""
-        if match := re.fullmatch(FOLDS, word):
-            return _in_folds(int(match[1]))
+        """Return the split that `folds-K` names."""
+        if match := re.fullmatch(FOLDS_PATTERN, word):
+            return _fixed_folds(int(match[1]))
         raise KeyError(word)
 
 
-_PLANETOID = "Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does."
+_PLANETOID_SUMMARY = (
+    "Draw 20 training nodes from every class, as Planetoid (arXiv 1603.08861) does."
+)
 
 SPLITS = Splits(
     "split",
     {
         "benchmark": benchmark,
         "folds": folds,
-        **{f"folds-{count}": _in_folds(count) for count in (5, 10)},
+        **{f"folds-{count}": _fixed_folds(count) for count in (5, 10)},
         "group": by_group,
         "ids": by_ids,
-        KEPT: kept,
+        KEPT: keep_parts,
         "per-class": per_class,
-        "per-class-20": _fixed(per_class, _PLANETOID, train=20),
+        "per-class-20": _fixed(per_class, _PLANETOID_SUMMARY, train=20),
         **{f"per-class-{count}": _fixed_per_class(count) for count in (10, 50, 100, 200, 400)},
         "ratio": ratio,
         **_fixed_shares("ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10"),
@@ -588,15 +604,15 @@ SPLITS = Splits(
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },
 )
-"""Word to function `(inputs, *, options) -> indices of each part`."""
+"""Name of a split to its function, `(inputs: SplitInputs, *, options) -> Indices`."""
 
 TIME_SPLITS = tuple(word for word in SPLITS if word.startswith("time"))
-"""Those in the order of times, which alone keep the future out of training."""
+"""The splits by time: the only ones that do not leak the future into training."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Split:
-    """Three disjoint, ascending int64 indices of nodes, and the SHA-256 of their numbers."""
+    """Disjoint node indices of three parts, int64 and ascending, and a SHA-256 of all of them."""
 
     train: Tensor
     val: Tensor
@@ -620,17 +636,18 @@ def make_split(
     """Split the labelled nodes of a graph into training, validation and test.
 
     Args:
-        spec: a word of `SPLITS`, or a mapping of name and options.
-        y: classes (N,), -1 = unknown, or numbers (N,) or targets (N, T), NaN = unknown; nodes of
-            which nothing is known are left out.
-        masks: the benchmark's own splits, `train`, `val` and `test` (S, N) bool, or None.
-        seed: of the run; it draws the nodes, or chooses one of the benchmark's splits.
-        overlap: samples after one with targets of it: as many are left out between parts.
-        times: (N,) of the nodes, NaN where undata.
-        groups: (N,) what group each node is of, "" where it is of none.
-        ids: (N,) what each node is called.
-        kinds: (N,) text, the kind of each node; None: all are of one.
-        unit: what is split, in words.
+        spec: a name in `SPLITS`, or a mapping of name and options.
+        y: classes (N,), -1 if unknown, or numbers (N,) or targets (N, T), NaN if unknown; nodes
+            without any label are in no part.
+        masks: S predefined splits of the benchmark, part to mask (S, N) bool; or None.
+        seed: seed of the run: nodes are drawn from it, or it selects one of the predefined splits.
+        overlap: how many samples after one share targets with it; so many are left out between
+            parts.
+        times: as in `SplitInputs`.
+        groups: as in `SplitInputs`.
+        ids: as in `SplitInputs`.
+        kinds: as in `SplitInputs`.
+        unit: what is split, for messages.
 
     Raises:
         ZooError: the spec is wrong, or the graph has too few labelled nodes for it.
@@ -645,8 +662,8 @@ def make_split(
             f"none of the {unit} has a label, so that there is nothing to learn from; label some, "
             "or name what holds the labels (of a table its column: `label: COLUMN`)."
         )
-    dealt = pick(SPLITS, spec, inputs)
-    parts = {part: np.sort(dealt[part]).astype(np.int64) for part in PARTS}
+    drawn = pick(SPLITS, spec, inputs)
+    parts = {part: np.sort(drawn[part]).astype(np.int64) for part in PARTS}
     for part, later in (("train", "val"), ("val", "test")) if overlap else ():
         parts[part] = parts[part][parts[part] < parts[later].min(initial=len(y)) - overlap]
     nodes, counts = np.unique(np.concatenate(list(parts.values())), return_counts=True)
@@ -662,16 +679,20 @@ def make_split(
                 f"split {spec!r} leaves none of the {count:,} labelled {unit} for {part}. Choose "
                 "other numbers."
             )
-    return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_hash(parts))
+    return Split(**{part: torch.from_numpy(parts[part]) for part in PARTS}, sha256=_sha256(parts))
 
 
 def split_of(data: Any, spec: Spec, seed: int) -> Split:
-    """Return the split of a data set; raise ZooError where it is none for data of its kind."""
+    """Return the split of a data set.
+
+    Raises:
+        ZooError: such data cannot be split like this, or it has too few labelled nodes.
+    """
     name = word(spec)
     has_times = data.splits or data.times is not None
-    words = data.splits or [word for word in SPLITS if has_times or word not in TIME_SPLITS]
-    if name in SPLITS and name not in words and (data.splits or name in TIME_SPLITS):
-        fix = f"leave `split: {name}` out, or choose from {', '.join(words)}."
+    allowed = data.splits or [key for key in SPLITS if has_times or key not in TIME_SPLITS]
+    if name in SPLITS and name not in allowed and (data.splits or name in TIME_SPLITS):
+        fix = f"leave `split: {name}` out, or choose from {', '.join(allowed)}."
         if data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
         raise ZooError(f"split {name} is none of {data.unit}, which {data.name} is of; {fix}")
@@ -679,7 +700,7 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         data.need_samples()
     masks = data.masks
     if name == "benchmark":
-        check_own_split(data)
+        check_built_in_split(data)
         masks = masks or (data.published and data.published())
     return make_split(
         spec, data.y, masks, seed=seed, overlap=data.overlap, times=data.times,
@@ -687,8 +708,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     )  # fmt: skip
 
 
-def check_own_split(data: Any) -> None:
-    """Refuse a split that comes with a data set, and leaves a part of it empty."""
+def check_built_in_split(data: Any) -> None:
+    """Raise ZooError if the predefined split of a data set leaves a part empty."""
     if empty := empty_parts(data.masks):
         raise ZooError(
             f"the split that comes with {data.name} marks none of the {data.unit} as {empty[0]}; "
@@ -698,15 +719,17 @@ def check_own_split(data: Any) -> None:
 
 
 def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
-    """Refuse a part without a score before anything is trained; warn of classes not to be learnt.
+    """Check before training that the metric exists for every part, and that classes can be learnt.
+
+    Logs a warning if validation or test have a class that training has not.
 
     Args:
-        task: what is trained.
+        task: the task, with its metric.
         data: the data set.
-        splits: of each seed.
+        splits: seed to split.
 
     Raises:
-        ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
+        ZooError: the metric is undefined for a part, such as ROC-AUC if all nodes are of one class.
     """
     for seed, split in splits.items():
         labels = {part: data.y[getattr(split, part)] for part in PARTS}
@@ -721,43 +744,47 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
             return
 
 
-def constant_answer(task: Task, data: Any, split: Split, scores: Mapping[str, float]) -> str | None:
-    """Return the class that answered for every row would score the same in each part, or None.
+def constant_prediction(
+    task: Task, data: Any, split: Split, scores: Mapping[str, float]
+) -> str | None:
+    """Return the class that, predicted for every row, scores as the model does in all parts.
+
+    None if there is no such class: the model has learnt to tell classes apart.
 
     Args:
-        task: what was trained; of others than classes None is returned.
+        task: the task; the result is None if it is not classification.
         data: the data set.
-        split: of its rows.
-        scores: what its metric says of each part.
+        split: train, validation and test rows.
+        scores: the model's score in each part.
     """
     if task.kind not in ("classes", "binary"):
         return None
     for label in range(data.classes):
-        logits = 20 * torch.eye(data.classes)[label]
+        logits = 20 * torch.eye(data.classes)[label]  # a probability of almost 1
 
         def score(part: str, logits: Tensor = logits) -> float:
             y = data.y[getattr(split, part)]
             return task.metric(logits.expand(len(y), -1), y)
 
-        with contextlib.suppress(ZooError):  # of a part of one class
+        with contextlib.suppress(ZooError):  # the metric is undefined for a part of one class
             if all(abs(score(part) - scores[part]) < 1e-9 for part in PARTS):
                 return str((data.labels or range(data.classes))[label])
     return None
 
 
 def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: str = "") -> None:
-    """Refuse a part that has no score.
+    """Raise ZooError if the metric is undefined for the labels of a part.
 
     Args:
-        task: what is scored.
-        parts: the labels of each part.
-        classes: how many classes, or targets, there are.
-        where: what an error begins with.
+        task: the task, with its metric.
+        parts: part to its labels.
+        classes: number of classes, or of targets.
+        where: prefix of the error message.
 
     Raises:
-        ZooError: the metric does not exist for a part, such as ROC-AUC of nodes of one class.
+        ZooError: the metric is undefined for a part, such as ROC-AUC if all nodes are of one class.
     """
-    if task.metric_name in (ACCURACY, BLEU, MSE):  # which need a label, no more
+    if task.metric_name in (ACCURACY, BLEU, MSE):  # defined for any labels
         return
     for part, y in parts.items():
         try:
@@ -768,7 +795,7 @@ def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: s
 
 
 def warn_of_small_classes(data: Any, spec: Spec) -> None:
-    """Warn of classes that have fewer members than there are folds."""
+    """Log a warning if classes have fewer labelled nodes than there are folds."""
     options = resolved(SPLITS, spec)
     if not options["name"].startswith("folds") or not has_classes(data.y.numpy()):
         return
@@ -783,41 +810,41 @@ def warn_of_small_classes(data: Any, spec: Spec) -> None:
 
 
 def _unseen_classes(task: Task, data: Any, split: Split) -> list[int]:
-    """Return the classes, or of many targets those, that are labelled outside of training only."""
+    """Return the classes (or columns of targets) with labels in validation or test only."""
     if task.kind not in ("classes", "targets"):
         return []
-    of_train, of_others = (
+    in_train, in_others = (
         y.isfinite().any(dim=0).nonzero().flatten() if y.ndim == 2 else y[y >= 0].unique()
         for y in (data.y[split.train], data.y[torch.cat([split.val, split.test])])
     )
-    return of_others[~torch.isin(of_others, of_train)].tolist()
+    return in_others[~torch.isin(in_others, in_train)].tolist()
 
 
 def split_files(split: object) -> list[Path]:
-    """Return the files that a split names: those of `ids`, a part each."""
-    by_ids = isinstance(split, Mapping) and split.get("name") == "ids"
-    return [user_path(split[part]) for part in PARTS if part in split] if by_ids else []
+    """Return the files that a split reads: one for each part if it is `ids`, else none."""
+    reads_files = isinstance(split, Mapping) and split.get("name") == "ids"
+    return [user_path(split[part]) for part in PARTS if part in split] if reads_files else []
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
-    """Return what is wrong with the word and options of a split, without looking at a graph."""
+    """Return what is wrong with the name and options of a split, without the data."""
     wrong = problems(SPLITS, spec, path)
     name = spec.get("name") if isinstance(spec, Mapping) else spec
     if isinstance(name, str) and name not in SPLITS:
-        return [Problem(wrong[0].path, f"{wrong[0].message} {_OTHER_NUMBERS}")]
+        return [Problem(wrong[0].path, f"{wrong[0].message} {_OTHER_NUMBERS_HINT}")]
     if wrong:
         return wrong
     options = resolved(SPLITS, spec)
     if options["name"] == KEPT:
         return split_problems(options["new"], (*path, "new"))
-    shares = [options[part] for part in PARTS] if options["name"] in SHARES else []
-    if sum(shares) <= 100 + ROUNDING:
+    shares = [options[part] for part in PARTS] if options["name"] in SHARE_SPLITS else []
+    if sum(shares) <= 100 + SHARE_TOLERANCE:
         return []
     total = f"{' + '.join(f'{share:g}' for share in shares)} = {sum(shares):g}"
     return [Problem(path, f"{total} is more than 100 percent; write smaller shares.")]
 
 
-def _hash(parts: Indices) -> str:
+def _sha256(parts: Indices) -> str:
     digest = hashlib.sha256()
     for part in PARTS:
         digest.update(f"{part} {len(parts[part])} ".encode())

@@ -35,7 +35,7 @@ from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, Batch, Batches, FullBatch, TrainingData
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, still
-from zoo.training.trainer import COPIES, Trainer
+from zoo.training.trainer import WEIGHT_COPIES, Trainer
 from zoo.weights.create import create_model, with_edge_dim
 
 LEAST = (64, 192)
@@ -134,7 +134,7 @@ def estimate(plan: Plan) -> Estimate:
     allocator.give_back()
     program = max(0, held_now() - small.gradients - state - (arrays - load.ahead))
     step, evaluation, on_cuda = _measure(small, load)
-    weights = COPIES * state
+    weights = WEIGHT_COPIES * state
     peaks = step.at(load.batch), evaluation.at(load.evaluated)
     free = max(0, available_memory() - arrays - weights - max(0, step.start))
     # What a step leaves at hand fits an evaluation of the same graph, and no other.

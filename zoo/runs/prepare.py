@@ -80,7 +80,7 @@ class Prepared(NamedTuple):
         start = self.plan.recipe.start_from
         if start is None:
             return Hooks()
-        return Hooks(arrange=layered(model, start.lr_decay), trained=True)
+        return Hooks(parameter_groups=layered(model, start.lr_decay), pretrained=True)
 
 
 def prepare(plan: Plan) -> Prepared:

@@ -1,7 +1,8 @@
-"""Train a recipe: the one place that puts data, encoding, model and training together.
+"""Train a recipe: `run_recipe` puts data, encoding, model and training together.
 
-A recipe is resolved once and its graph read once. A run leaves a folder behind that says what was
-run, on what, and what came of it, see `zoo.runs.run_folder`; one that was killed goes on.
+A recipe is resolved once and its graph is read once, for all seeds. A run writes a folder with its
+recipe, environment, metrics and weights, see `zoo.runs.run_folder`; `resume_run` continues a run
+that was killed.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from zoo.config.recipe import Recipe, divide, recipe_text, word
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
 from zoo.data.load import resolved_dataset
-from zoo.data.splits import PARTS, Split, constant_answer
+from zoo.data.splits import PARTS, Split, constant_prediction
 from zoo.errors import ZooError
 from zoo.inference.training_data import nodes_of, warn_of_seen
 from zoo.registry import Model
@@ -50,7 +51,7 @@ from zoo.training.trainer import Epoch, fit
 from zoo.weights.files import CONFIG
 from zoo.weights.finetune import Start
 
-Watch = Callable[[int, Epoch], None]
+Watch = Callable[[int, Epoch], None]  # called with seed and epoch
 
 
 def run_recipe(
@@ -66,40 +67,46 @@ def run_recipe(
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
-    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. Of several
-    processes (`zoo train --processes`) the first one writes. `resume_run` goes on.
+    Ctrl-C keeps what has been trained so far; the summary then says `interrupted: true`. With
+    several processes (`zoo train --processes`) only rank 0 writes. `resume_run` continues a run
+    that was killed.
 
     Args:
-        recipe: a recipe, what `load_recipe` takes, or what `resolve` made of a recipe. The code
-            that it imports is run.
+        recipe: a `Recipe`, what `load_recipe` takes (a name, path or dict), or the `Plan` that
+            `resolve` returned. The code that it imports is run.
         device: `auto` (CUDA where there is one), `cpu` or `cuda`.
-        runs: the folder in which the run's own folder is made; no run is ever overwritten.
+        runs: the parent of the run's folder; no run is ever overwritten.
         watch: called after every epoch with the seed and the epoch.
-        begin: called before training, where the recipe starts from other weights.
-        checkpoint: seconds between two writings of all that a killed run needs to go on.
-        track: trackers that are told of it: `csv`, `tensorboard`, `wandb`, `mlflow`.
-        tell: given a sentence about what cannot be written, or is damaged, and what is done.
+        begin: called before training if the recipe starts from pretrained weights.
+        checkpoint: seconds between two checkpoints, from which a killed run can be resumed.
+        track: experiment trackers to log to: `csv`, `tensorboard`, `wandb`, `mlflow`.
+        tell: called with each warning about a file that is damaged or cannot be written.
 
     Returns:
         The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
 
     Raises:
-        ZooError: something is wrong with the recipe, its data or the device, found before
-            anything is written; or a file of the run cannot be written: says what is kept where.
+        ZooError: the recipe, its data or the device is wrong, found before anything is written;
+            or training fails; or a file cannot be written: the message says what is kept where.
     """
     process_group.start()
     if not isinstance(recipe, Plan | Recipe):
         recipe = load_recipe(recipe, trust=True)
     plan = recipe if isinstance(recipe, Plan) else resolve(recipe, trust=True)
     check_processes(plan, process_group.count())
-    if process_group.rank() > 0:  # what the others write is thrown away
+    if process_group.rank() > 0:  # only rank 0 keeps what it writes
         with tempfile.TemporaryDirectory() as scratch:
-            return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
+            return _run_plan(plan, device, lambda: _scratch_folder(scratch), watch)
 
     def make_folder() -> RunFolder:
         return RunFolder(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
 
-    return _run(plan, device, make_folder, watch, begin, track)
+    return _run_plan(plan, device, make_folder, watch, begin, track)
+
+
+def _scratch_folder(path: str) -> RunFolder:
+    """Return a folder for a rank other than 0: temporary, without checkpoints and warnings."""
+    return RunFolder(Path(path), math.inf, silent)
 
 
 def resume_run(
@@ -112,53 +119,54 @@ def resume_run(
     track: Sequence[str] = (),
     tell: Tell = warnings.warn,
 ) -> dict[str, Any]:
-    """Go on with a run that was killed, and end with the numbers of one that was not (on a CPU).
+    """Resume a run that was killed; on a CPU its results are those of an uninterrupted run.
 
-    The code that its recipe imports is run, whoever's it is. A run of several processes goes on in
-    as many, and on the same device each with as many threads as before.
+    The code that its recipe imports is run, whoever wrote it. The number of processes has to be the
+    same; on the same device each uses as many threads as before.
 
     Args:
-        folder: the run's folder; every process has to see it.
-        device: as all others an argument of `run_recipe`.
-        watch: called after every epoch.
-        begin: called before training.
-        checkpoint: seconds.
-        track: what trackers were told before is not told again.
-        tell: is also given what may make the numbers differ, such as another torch.
+        folder: the run's folder; every process needs access to it.
+        device: as for `run_recipe`.
+        watch: as for `run_recipe`.
+        begin: as for `run_recipe`.
+        checkpoint: as for `run_recipe`.
+        track: as for `run_recipe`; what was logged before is not logged again.
+        tell: as for `run_recipe`; also called with each change of the environment that may change
+            the results, such as another version of torch.
 
     Returns:
         The content of `summary.json`.
 
     Raises:
-        ZooError: the folder is none of a run, or that of a finished one, or of a run of more or
-            fewer processes, or its recipe or its data have changed.
+        ZooError: the folder is not that of a run, or the run is finished, or had another number
+            of processes, or its recipe or its data have changed.
     """
     process_group.start()
-    run_folder, plan = load_unfinished(Path(folder), process_group.count(), checkpoint, tell)
-    recorded = read_environment(run_folder.path)
+    run_folder, plan = load_unfinished_run(Path(folder), process_group.count(), checkpoint, tell)
+    recorded = read_environment(run_folder.path)  # of the processes that began the run
     if recorded is not None:
         check_same_files(recorded.files, plan)
     with using_threads(threads_of(recorded, str(choose_device(device)))):
         if process_group.rank() == 0:
-            process_group.wait()  # the others have read what is there
-            now = last_digits(choose_device(device))
-            for sentence in environment_changes(recorded, now, plan.code):
+            process_group.wait()  # until the other ranks have copied the folder
+            current = last_digits(choose_device(device))
+            for sentence in environment_changes(recorded, current, plan.code):
                 tell(sentence)
-            return _run(plan, device, lambda: run_folder, watch, begin, track)
+            return _run_plan(plan, device, lambda: run_folder, watch, begin, track)
         with tempfile.TemporaryDirectory() as scratch:
             shutil.copytree(folder, scratch, dirs_exist_ok=True)
             process_group.wait()
-            return _run(plan, device, lambda: RunFolder(Path(scratch), math.inf, silent), watch)
+            return _run_plan(plan, device, lambda: _scratch_folder(scratch), watch)
 
 
-def load_unfinished(
+def load_unfinished_run(
     folder: Path, processes: int, checkpoint: float = EVERY, tell: Tell = warnings.warn
 ) -> tuple[RunFolder, Plan]:
-    """Return the folder and the plan of a run that has not come to its end.
+    """Return the folder and the plan of a run that is not finished.
 
     Args:
         folder: the run's folder.
-        processes: how many are to go on with it.
+        processes: how many are to resume it.
         checkpoint: as for `run_recipe`.
         tell: as for `run_recipe`.
 
@@ -177,52 +185,52 @@ def load_unfinished(
     name = recorded.recipe if recorded else folder.name
     recipe = load_recipe(path).model_copy(update={"name": name})
     if all(run_folder.result(seed) for seed in recipe.seeds) and is_summarised(folder):
-        more = f"train.epochs={recipe.train['epochs']}"
+        finetune = _finetune_sentence(folder, recipe, [f"train.epochs={recipe.train['epochs']}"])
         raise ZooError(
-            f"{folder} is finished. {_finetuning(folder, recipe, [more])}, for so many epochs "
-            f"more; `zoo train {shlex.quote(str(path))}` begins a new run."
+            f"{folder} is finished. {finetune}, for so many epochs more; "
+            f"`zoo train {shlex.quote(str(path))}` begins a new run."
         )
     return run_folder, resolve(recipe, trust=True)
 
 
-def explain_resume(folder: Path, changes: Sequence[str]) -> str:
-    """Say what to write to train on from a run with other settings, with which it cannot go on.
+def explain_changed_resume(folder: Path, changes: Sequence[str]) -> str:
+    """Return what to say, and to propose, when a run is resumed with changed settings.
 
     Raises:
-        ZooError: the folder is none of a run.
+        ZooError: the folder is not that of a run.
     """
     need_run(folder)
     path, _ = read_recipe(folder)
-    anew = shlex.join(["zoo", "train", str(path), *changes])
+    new_run = shlex.join(["zoo", "train", str(path), *changes])
     return (
         f"--resume ends a run with the settings that it was begun with, and takes no KEY=VALUE. "
-        f"{_finetuning(folder, load_recipe(path), changes)}; `{anew}` begins a new run."
+        f"{_finetune_sentence(folder, load_recipe(path), changes)}; `{new_run}` begins a new run."
     )
 
 
-def _finetuning(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
-    """Return the sentence that names the fine-tuning of a run on its own data."""
-    dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` takes that of the run
-    with contextlib.suppress(ZooError):  # it needs an option, or its code has not been run
+def _finetune_sentence(folder: Path, recipe: Recipe, changes: Sequence[str]) -> str:
+    """Return a sentence with the command that fine-tunes a run's weights on its own data."""
+    dataset, _ = divide(recipe.dataset, ("split",))  # `zoo finetune` uses the run's split
+    with contextlib.suppress(ZooError):  # it has a required option, or unimported code
         defaults = resolved_dataset(dataset["name"])
         dataset = {k: v for k, v in dataset.items() if k == "name" or v != defaults.get(k)}
     data = line_text(dataset) if len(dataset) > 1 else dataset["name"]
-    words = ["zoo", "finetune", str(folder), "--data", data]
-    if word(recipe.graph) == "file":  # which weights do not know
+    command = ["zoo", "finetune", str(folder), "--data", data]
+    if word(recipe.graph) == "file":  # the weights do not include it
         changes = [f"graph={line_text(recipe.graph)}", *changes]
     for source in recipe.imports:
-        words += ["--import", source]
+        command += ["--import", source]
     if start := recipe.start_from:
         frozen = [start.freeze] if isinstance(start.freeze, str) else start.freeze
-        words += [f"--freeze={name}" for name in frozen if name != "none"]
-        words += [f"--lr-decay={start.lr_decay:g}"] if start.lr_decay != 1 else []
-    line = f"`{shlex.join([*words, *changes])}` trains on from its best weights"
+        command += [f"--freeze={name}" for name in frozen if name != "none"]
+        command += [f"--lr-decay={start.lr_decay:g}"] if start.lr_decay != 1 else []
+    sentence = f"`{shlex.join([*command, *changes])}` trains on from its best weights"
     if any(folder.glob(f"seed-*/{CONFIG}")):
-        return line
-    return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {line}"
+        return sentence
+    return f"Once `zoo train --resume {shlex.quote(str(folder))}` has ended it, {sentence}"
 
 
-def _run(
+def _run_plan(
     plan: Plan,
     device: str,
     make_folder: Callable[[], RunFolder],
@@ -234,19 +242,19 @@ def _run(
     check_trackers(track)
     torch_device = choose_device(device)
     prepared = prepare(plan)
-    with torch.random.fork_rng(devices=[]):  # a model's faults are found before anything is written
+    with torch.random.fork_rng(devices=[]):  # a model that cannot be built fails early
         model, start = build(prepared)
     with make_folder() as folder:
         process_group.tell_run(folder.path)
         try:
-            _write_beginning(folder, prepared, start, torch_device, track)
+            _write_run_inputs(folder, prepared, start, torch_device, track)
             if start is not None:
                 begin(start)
             del model
-            results, error = _train_seeds(prepared, torch_device, folder, watch)
+            results, error = _train_all_seeds(prepared, torch_device, folder, watch)
             if not results:
                 raise error
-            warn_of_constant_answers(prepared, results)
+            warn_of_constant_predictions(prepared, results)
             summary = summarise(
                 plan.recipe,
                 prepared.data,
@@ -267,14 +275,14 @@ def _run(
             raise
 
 
-def _write_beginning(
+def _write_run_inputs(
     folder: RunFolder,
     prepared: Prepared,
     start: Start | None,
     device: torch.device,
     track: Sequence[str],
 ) -> None:
-    """Write what is known before training; a run that goes on has it already."""
+    """Write what is known before training; a resumed run has these files already."""
     plan, recipe = prepared.plan, prepared.plan.plain()
     folder.write_recipe(recipe_text(recipe))
     if start is not None:
@@ -290,26 +298,26 @@ def _write_beginning(
             folder.write(NODES, nodes)
 
 
-def warn_of_constant_answers(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
-    """Name the seeds whose weights score as if they answered one class for every row."""
+def warn_of_constant_predictions(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
+    """Log a warning for seeds whose model is no better than predicting one class for every row."""
     seeds_of: dict[str, list[int]] = {}
-    for result, split in zip(results, prepared.splits, strict=False):  # some may be left out
-        answer = constant_answer(prepared.task, prepared.data, split, result)
-        if answer is not None:
-            seeds_of.setdefault(answer, []).append(result["seed"])
-    for answer, seeds in seeds_of.items():
+    for result, split in zip(results, prepared.splits, strict=False):  # interrupted: fewer results
+        label = constant_prediction(prepared.task, prepared.data, split, result)
+        if label is not None:
+            seeds_of.setdefault(label, []).append(result["seed"])
+    for label, seeds in seeds_of.items():
         which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
         logging.getLogger(__name__).warning(
-            f"{which} just what always answering {answer} would: nothing has been learnt that "
+            f"{which} just what always answering {label} would: nothing has been learnt that "
             "tells the classes apart; more epochs, scaled features, an encoding or another "
             "learning rate may help."
         )
 
 
-def _train_seeds(
+def _train_all_seeds(
     prepared: Prepared, device: torch.device, folder: RunFolder, watch: Watch
 ) -> tuple[list[dict[str, Any]], BaseException | None]:
-    """Train each seed that has no result yet; return all results, and what ended it early."""
+    """Train each seed without a result; return all results, and what ended the loop early."""
     results: list[dict[str, Any]] = []
     for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
         result = folder.result(seed)
@@ -320,9 +328,9 @@ def _train_seeds(
             )
         if result is None:
             try:
-                result, model = _train(prepared, seed, split, device, folder, watch)
+                result, model = _train_seed(prepared, seed, split, device, folder, watch)
                 folder.write_result(result, model)
-            except BaseException as error:  # the seeds before are kept, whatever it is
+            except BaseException as error:  # whatever it is, earlier seeds are kept
                 if type(error) is ZooError and results:
                     error = ZooError(
                         f"{error} This was seed {seed}; those before it are in {folder.path}."
@@ -334,7 +342,7 @@ def _train_seeds(
     return results, None
 
 
-def _train(
+def _train_seed(
     prepared: Prepared,
     seed: int,
     split: Split,
@@ -342,7 +350,7 @@ def _train(
     folder: RunFolder,
     watch: Watch,
 ) -> tuple[dict[str, Any], Model]:
-    """Train one seed; return its result and the best model."""
+    """Train one seed; return its result and the model with its best weights."""
     prepared = prepared.fit_columns(split)
     seed_everything(seed)
     model, _ = build(prepared)
@@ -352,8 +360,8 @@ def _train(
         watch(seed, epoch)
 
     hooks = prepared.hooks(model)._replace(
-        begin=lambda epochs: folder.drop_epochs(seed, epochs),
-        watch=after_epoch,
+        before_training=lambda epochs: folder.drop_epochs(seed, epochs),
+        after_epoch=after_epoch,
         checkpoint=folder.checkpoint(seed),
     )
     result = fit(model, prepared.training_data(split), hooks, device, **prepared.plan.train)

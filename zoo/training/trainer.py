@@ -1,8 +1,8 @@
-"""Training: `fit`, the loop over epochs, and `Trainer`, one epoch and one evaluation.
+"""Training: `fit` loops over epochs; `Trainer` runs one epoch or one evaluation.
 
-The loop stops early, writes checkpoints and ends with the weights of the best validation epoch; an
-epoch is forward, loss, backward and optimiser step for each mini-batch. Both know no model, data
-set or task by name. The test nodes are evaluated for the best epoch only.
+`fit` does early stopping, writes checkpoints and restores the weights of the best validation epoch.
+An epoch is forward, loss, backward and optimiser step for each mini-batch. Neither depends on a
+particular model, data set or task. The test score is computed only when validation improves.
 """
 
 from __future__ import annotations
@@ -65,14 +65,24 @@ from zoo.training.early_stopping import Best
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 
-COPIES = 5
-"""The weights, their gradients, two moments of Adam, and the best weights so far."""
+WEIGHT_COPIES = 5
+"""Of the weights in training: themselves, gradients, two moments of Adam, the best so far."""
 
 
 class Epoch(NamedTuple):
-    """One epoch `of` how many, for `metrics.jsonl`; scores are None where none were taken.
+    """The metrics of one epoch; the fields are the keys of a line of `metrics.jsonl`.
 
-    `best` is the best validation score so far, of the `best_epoch`; `last` says that none follows.
+    Attributes:
+        epoch: its index, from 0.
+        of: how many epochs are planned.
+        loss: mean training loss.
+        train: training score; None if the epoch was not evaluated.
+        val: validation score; None if the epoch was not evaluated.
+        lr: learning rate of the last step, of the last parameter group.
+        seconds: duration, evaluation included.
+        best: best validation score so far; None before the first evaluation.
+        best_epoch: the epoch of `best`.
+        last: whether training ends after this epoch.
     """
 
     epoch: int
@@ -88,9 +98,17 @@ class Epoch(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The result of `fit`: scores at the epoch with the best validation score, and the cost.
+    """The result of `fit`; the fields are keys of `result.json`.
 
-    `beside` has the other metrics of the test part, None where one does not exist.
+    Attributes:
+        epoch: the best epoch, by validation score or loss.
+        train: training score at that epoch.
+        val: validation score at that epoch.
+        test: test score at that epoch.
+        epochs: how many epochs were trained.
+        seconds_per_epoch: median duration of an epoch.
+        interrupted: whether Ctrl-C ended training early.
+        beside: the task's additional metrics on the test part; None where one is undefined.
     """
 
     epoch: int
@@ -107,24 +125,25 @@ class Hooks(NamedTuple):
     """Callbacks of the training loop.
 
     Attributes:
-        watch: called after every epoch.
-        arrange: `(the model's parameter groups, lr)` to the parameter groups of the optimiser.
-        checkpoint: where training resumes from if it holds a state; it is offered the state after
-            every epoch. None: no state is written.
-        begin: called before the first epoch with the number of those that were trained before.
-        trained: whether the weights are pretrained, and are evaluated as they are, as epoch -1.
+        after_epoch: called with the metrics of each epoch.
+        parameter_groups: `(model.parameter_groups(), lr)` to the optimiser's parameter groups.
+        checkpoint: training resumes from its state, if it has one; after every epoch it may save
+            the new state. None: nothing is saved.
+        before_training: called with the number of epochs already trained (0 unless resumed).
+        pretrained: whether training starts from pretrained weights, which are then evaluated
+            before the first epoch, as epoch -1.
     """
 
-    watch: Callable[[Epoch], None] = lambda epoch: None
-    arrange: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
+    after_epoch: Callable[[Epoch], None] = lambda epoch: None
+    parameter_groups: Callable[[list[dict], float], list[dict]] = lambda groups, lr: groups
     checkpoint: Checkpoint | None = None
-    begin: Callable[[int], None] = lambda epochs: None
-    trained: bool = False
+    before_training: Callable[[int], None] = lambda epochs: None
+    pretrained: bool = False
 
 
 def fit(
     model: Model,
-    on: TrainingData,
+    training_data: TrainingData,
     hooks: Hooks = Hooks(),  # noqa: B008 (frozen)
     device: torch.device | str = "cpu",
     *,
@@ -154,8 +173,8 @@ def fit(
     Ctrl-C ends training early and leaves the best weights so far.
 
     Args:
-        model: any model of the contract, on any device.
-        on: the graph, its split, loss and metric, and data augmentation.
+        model: any registered model, on any device.
+        training_data: the graph, its split, loss and metric, and data augmentation.
         hooks: callbacks.
         device: where to train.
         epochs: passes over the training nodes.
@@ -196,46 +215,59 @@ def fit(
     Raises:
         ZooError: the loss is not finite, or an option is wrong.
     """
-    on = on._replace(task=_task_of(on, loss, label_smoothing, class_weights, metric, device))
-    if stop_on == "loss" and on.task.kind == "tokens":
+    task = _configure_task(training_data, loss, label_smoothing, class_weights, metric, device)
+    training_data = training_data._replace(task=task)
+    if stop_on == "loss" and task.kind == "tokens":
         raise ZooError("translations stop on their metric; leave `stop_on: loss` out.")
-    on = _in_units(model, on, device) if target == "standard" else on
-    on = make_inductive(on) if inductive else on
+    standard = target == "standard"
+    training_data = (
+        _standardize_targets(model, training_data, device) if standard else training_data
+    )
+    training_data = make_inductive(training_data) if inductive else training_data
     model.to(device)
     _check_memory(model, torch.device(device))
-    trainer = Trainer(model, on, precision=precision, clip=clip, device=device, batching=batching,
-                      evaluation=evaluate, capture=capture)  # fmt: skip
-    groups = hooks.arrange(model.parameter_groups(), lr)
+    trainer = Trainer(
+        model,
+        training_data,
+        precision=precision,
+        clip=clip,
+        device=device,
+        batching=batching,
+        evaluation=evaluate,
+        capture=capture,
+    )
+    groups = hooks.parameter_groups(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
-    factor = pick(SCHEDULES, schedule, epochs)
-    # What it logs of an epoch is the rate of the last step in it.
-    rates = torch.optim.lr_scheduler.LambdaLR(optimiser, factor)
-    best = Best(model, optimiser, model.phase_starts(), on.task.metric_name)
+    lr_factor = pick(SCHEDULES, schedule, epochs)
+    # Steps inside an epoch set the lr themselves; the scheduler holds that of its last step.
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lr_factor)
+    best = Best(model, optimiser, model.phase_starts(), training_data.task.metric_name)
     if (last := max(model.phase_starts(), default=0)) >= epochs:
         logging.getLogger(__name__).warning(
             f"the last phase of this model begins after {last:,} epochs, and training ends after "
             f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
         )
-    state = _State(model, optimiser, rates, best, stop_on == "loss")
+    state = _TrainingState(model, optimiser, scheduler, best, stop_on == "loss")
     if hooks.checkpoint and (stored := hooks.checkpoint.read()):
         state.load_state_dict(stored)
-    hooks.begin(len(state.seconds))
-    if hooks.trained and not state.seconds:
+    hooks.before_training(len(state.epoch_seconds))
+    if hooks.pretrained and not state.epoch_seconds:
         state.evaluate(trainer, -1)
     interrupted = False
-    wait = epochs if patience is None else patience
+    max_stale = epochs if patience is None else patience
 
-    def is_over(done: int) -> bool:
-        evaluated = done - done % evaluate_every  # up to the last evaluation
+    def is_over(epochs_done: int) -> bool:
+        evaluated = epochs_done - epochs_done % evaluate_every  # epochs up to the last evaluation
         stale = min(state.best.stale(evaluated), evaluated - evaluate_from + 1)
-        return done >= epochs or stale > wait
+        return epochs_done >= epochs or stale > max_stale
 
     try:
-        while not is_over(epoch := len(state.seconds)):
-            due = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
+        while not is_over(epoch := len(state.epoch_seconds)):
+            regular = epoch >= evaluate_from and (epoch + 1) % evaluate_every == 0
+            evaluation_due = regular or epoch + 1 == epochs  # the last epoch is always evaluated
             with products_in(precision):
-                result = _epoch(trainer, state, epoch, epochs, due or epoch + 1 == epochs, factor)
-            hooks.watch(result._replace(last=is_over(epoch + 1)))
+                metrics = _run_epoch(trainer, state, epoch, epochs, evaluation_due, lr_factor)
+            hooks.after_epoch(metrics._replace(last=is_over(epoch + 1)))
             if hooks.checkpoint:
                 hooks.checkpoint.offer(state.state_dict)
     except KeyboardInterrupt:
@@ -243,38 +275,45 @@ def fit(
             raise
         interrupted = True
     finally:
-        trainer.forget()  # CUDA graphs keep their memory, in a circle of references
+        trainer.drop_cuda_graphs()  # a reference cycle would keep their memory alive
     return state.finish(trainer, interrupted)
 
 
-def _task_of(
-    on: TrainingData,
+def _configure_task(
+    training_data: TrainingData,
     loss: Spec,
     label_smoothing: float,
-    weights: ClassWeights,
+    weighting: ClassWeights,
     metric: Spec,
     device: torch.device | str,
 ) -> Task:
-    """Return the task of the data with the loss and the metric of `fit`."""
-    tensor = class_weights(weights, on.task.kind, on.data.y[on.split.train], on.data.classes)
-    tensor = None if tensor is None else tensor.to(device)
-    return with_metric(with_loss(on.task, loss, label_smoothing, tensor), metric)
+    """Return the task of the data with the loss and metric that the options of `fit` choose."""
+    data, split, task, *_ = training_data
+    weights = class_weights(weighting, task.kind, data.y[split.train], data.classes)
+    weights = None if weights is None else weights.to(device)
+    return with_metric(with_loss(task, loss, label_smoothing, weights), metric)
 
 
-def _in_units(model: Model, on: TrainingData, device: torch.device | str) -> TrainingData:
-    """Have a model answer in the units of its targets: those of its weights, if they know some."""
-    units = model.units or target_scale(on.task, on.data.y[on.split.train])
+def _standardize_targets(
+    model: Model, training_data: TrainingData, device: torch.device | str
+) -> TrainingData:
+    """Standardise regression targets: the model predicts in their units, the loss is of z-scores.
+
+    Mean and deviation are those of pretrained weights if they have any, else of the training nodes.
+    """
+    task, y = training_data.task, training_data.data.y
+    units = model.units or target_scale(task, y[training_data.split.train])
     if units is None:
-        return on
+        return training_data
     mean, deviation = (tensor.to(device) for tensor in units)
     model.answer_in_units(mean, deviation)
-    return on._replace(task=in_units(on.task, mean, deviation))
+    return training_data._replace(task=in_units(task, mean, deviation))
 
 
 def _check_memory(model: Model, device: torch.device) -> None:
-    """Refuse weights which, with gradients and optimiser, do not fit into memory."""
+    """Raise ZooError if weights, gradients and optimiser state do not fit into CPU memory."""
     size = sum(weight.nbytes for weight in model.parameters())
-    more, free = (COPIES - 1) * size, available_memory()
+    more, free = (WEIGHT_COPIES - 1) * size, available_memory()
     if device.type == "cpu" and more > free:
         raise ZooError(
             f"the weights take {size / 2**30:,.1f} GiB, to train them {more / 2**30:,.1f} more: "
@@ -283,33 +322,34 @@ def _check_memory(model: Model, device: torch.device) -> None:
         )
 
 
-class _State:
-    """All that changes in training: what a checkpoint has.
+class _TrainingState:
+    """Everything that changes during training, which is what a checkpoint saves.
 
     Attributes:
-        seconds: of each epoch.
+        epoch_seconds: duration of each epoch trained so far.
+        stop_on_loss: whether the best epoch is that of the lowest validation loss.
     """
 
     def __init__(
         self,
         model: Model,
         optimiser: torch.optim.Optimizer,
-        rates: LRScheduler,
+        scheduler: LRScheduler,
         best: Best,
-        by_loss: bool,
+        stop_on_loss: bool,
     ):
-        self.model, self.optimiser, self.rates, self.best = model, optimiser, rates, best
-        self.by_loss = by_loss
-        self.seconds: list[float] = []
+        self.model, self.optimiser, self.scheduler, self.best = model, optimiser, scheduler, best
+        self.stop_on_loss = stop_on_loss
+        self.epoch_seconds: list[float] = []
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all of it, the states of the random number generators included."""
+        """Return the state, including that of the random number generators."""
         return {
-            "epochs": len(self.seconds),
-            "seconds": self.seconds,
+            "epochs": len(self.epoch_seconds),
+            "seconds": self.epoch_seconds,
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "rates": self.rates.state_dict(),
+            "rates": self.scheduler.state_dict(),
             "best": self.best.state_dict(),
             "generators": generators(),
         }
@@ -318,59 +358,76 @@ class _State:
         """Continue from what `state_dict` returned, with the same numbers."""
         self.model.load_state_dict(stored["model"])
         self.optimiser.load_state_dict(stored["optimiser"])
-        self.rates.load_state_dict(stored["rates"])
+        self.scheduler.load_state_dict(stored["rates"])
         self.best.load_state_dict(stored["best"])
-        self.seconds = stored["seconds"]
+        self.epoch_seconds = stored["seconds"]
         restore_generators(stored["generators"])
 
     def evaluate(self, trainer: Trainer, epoch: int) -> tuple[float, float]:
-        """Evaluate, copy the weights if they are the best; return training and validation score."""
-        score, task = trainer.run_inference(), trainer.on.task
+        """Evaluate, keep the weights if they are the best; return training and validation score."""
+        score, task = trainer.run_inference(), trainer.training_data.task
         (train,) = score("train", [task.metric])
-        val, *loss = score("val", [task.metric, *([trainer.loss_of] if self.by_loss else [])])
-        scores = {"train": train, "val": val, **({"loss": loss[0]} if loss else {})}
+        scores = {"train": train}
+        if self.stop_on_loss:
+            scores["val"], scores["loss"] = score("val", [task.metric, trainer.loss_metric])
+        else:
+            (scores["val"],) = score("val", [task.metric])
         self.best.offer(epoch, scores, lambda: score("test", [task.metric])[0])
-        return train, val
+        return train, scores["val"]
 
     def finish(self, trainer: Trainer, interrupted: bool) -> Fit:
-        """Give the model its best weights; return its scores, further metrics, and the cost."""
+        """Restore the best weights; return their scores, additional metrics, and the cost."""
         self.best.restore()
-        beside, others = trainer.on.task.beside, []
-        if beside:
+        extra_metrics, extra_scores = trainer.training_data.task.beside, []
+        if extra_metrics:
             with products_in(trainer.precision):
-                others = trainer.run_inference(recorded=False)("test", [*beside.values()])
+                score = trainer.run_inference(recorded=False)
+                extra_scores = score("test", [*extra_metrics.values()])
         self.model.eval()
         scores = {part: self.best.scores[part] for part in PARTS}
-        cost = statistics.median(self.seconds) if self.seconds else 0.0
-        return Fit(self.best.epoch, **scores, epochs=len(self.seconds), seconds_per_epoch=cost,
-                   interrupted=interrupted, beside=named_scores(beside, others))  # fmt: skip
+        seconds = statistics.median(self.epoch_seconds) if self.epoch_seconds else 0.0
+        return Fit(
+            self.best.epoch,
+            **scores,
+            epochs=len(self.epoch_seconds),
+            seconds_per_epoch=seconds,
+            interrupted=interrupted,
+            beside=named_scores(extra_metrics, extra_scores),
+        )
 
 
-def _epoch(trainer: Trainer, state: _State, epoch: int, epochs: int, due: bool, factor) -> Epoch:
-    """Train one epoch, and evaluate where that is due."""
+def _run_epoch(
+    trainer: Trainer,
+    state: _TrainingState,
+    epoch: int,
+    epochs: int,
+    evaluation_due: bool,
+    lr_factor: Callable[..., float],
+) -> Epoch:
+    """Train one epoch, and evaluate the model if an evaluation is due."""
 
-    def set_rate(until: float) -> None:
-        for group, base in zip(state.optimiser.param_groups, state.rates.base_lrs, strict=True):
-            group["lr"] = base * factor(epoch, until)
+    def set_lr(progress: float) -> None:
+        for group, base in zip(state.optimiser.param_groups, state.scheduler.base_lrs, strict=True):
+            group["lr"] = base * lr_factor(epoch, progress)
 
-    start, rate = time.perf_counter(), state.rates.get_last_lr()[-1]
-    if epoch in state.best.starts:
+    start, lr = time.perf_counter(), state.scheduler.get_last_lr()[-1]
+    if epoch in state.best.starts:  # a phase begins, from the best weights
         state.best.rewind()
-        trainer.forget()
-    trainer.begin(epoch)
-    loss = trainer.train(state.optimiser, epoch, set_rate)
-    state.rates.step()
-    train, val = state.evaluate(trainer, epoch) if due else (None, None)
-    state.seconds.append(time.perf_counter() - start)
+        trainer.drop_cuda_graphs()
+    trainer.begin_epoch(epoch)
+    loss = trainer.train(state.optimiser, epoch, set_lr)
+    state.scheduler.step()
+    train, val = state.evaluate(trainer, epoch) if evaluation_due else (None, None)
+    state.epoch_seconds.append(time.perf_counter() - start)
     best = state.best.scores.get("val"), state.best.epoch
-    return Epoch(epoch, epochs, loss, train, val, rate, state.seconds[-1], *best)
+    return Epoch(epoch, epochs, loss, train, val, lr, state.epoch_seconds[-1], *best)
 
 
-_BEGINNING = 2**32
-"""The number of no batch: seeds what is random before the first."""
+_BEFORE_FIRST_BATCH = 2**32
+"""Stands for a batch index in the seed of what is drawn before the first batch of an epoch."""
 
-RECORDED = 100_000
-"""Nodes of the largest graph whose step is a CUDA graph by default: larger ones gain nothing."""
+MAX_CAPTURED_NODES = 100_000
+"""Largest graph, in nodes, that is captured by default: larger ones gain nothing from it."""
 
 
 @dataclasses.dataclass
@@ -379,28 +436,29 @@ class Trainer:
 
     Args:
         model: the model, on the device.
-        on: the data, split and task.
-        precision: `fp32`, or `bf16` for automatic mixed precision; `tf32` is the caller's to set.
-        clip: largest norm of the gradient.
-        device: of training.
-        batching: the mini-batch strategy, a word of `zoo.training.batches.BATCHING`.
-        evaluation: `full`, the whole graph at once (where training goes in batches: on a GPU that
-            has room for it, else on the CPU); `layerwise`, the same in bounded memory; or
-            `batches`, as training does.
-        capture: whether step and evaluation of the whole graph are CUDA graphs, see `Captured`;
-            None: of at most `RECORDED` nodes, and a model without code from elsewhere. An
-            evaluation that cannot be recorded is run as it is.
+        training_data: the data, split and task.
+        precision: `fp32`, or `bf16` for automatic mixed precision; `tf32` is like `fp32` here, as
+            the caller sets it globally.
+        clip: maximum norm of the gradient.
+        device: where to train.
+        batching: the mini-batch strategy, a key of `zoo.training.batches.BATCHING`.
+        evaluation: `full`, the whole graph at once (after mini-batch training: on the GPU if it
+            fits, else on the CPU); `layerwise`, the same in bounded memory; or `batches`, with the
+            mini-batches of training.
+        capture: whether full-graph step and evaluation are captured as CUDA graphs, see `Captured`;
+            None: if the graph has at most `MAX_CAPTURED_NODES` nodes and the model is built of
+            zoo and torch code only. An evaluation that cannot be captured runs eagerly.
 
     Attributes:
         train_loader: yields the mini-batches of training.
-        eval_loader: computes the scores; None in a process that leaves it to the first.
+        eval_loader: computes the scores; None on a rank that leaves that to rank 0.
 
     Raises:
         ZooError: the model cannot be evaluated `layerwise`, or an option is wrong.
     """
 
     model: Model
-    on: TrainingData
+    training_data: TrainingData
     _: dataclasses.KW_ONLY
     precision: str = "fp32"
     clip: float | None = None
@@ -412,143 +470,154 @@ class Trainer:
     def __post_init__(self):
         self._recordings = Recordings()
         reshuffle_every = local_redeal(self.model) if process_group.count() > 1 else None
-        data, split = self.on.data, self.on.split
-        given = (data, split.train, self.device)
+        data, split = self.training_data.data, self.training_data.split
+        loader_args = (data, split.train, self.device)
         if reshuffle_every is None:
-            self.train_loader = pick(BATCHING, self.batching, *given)
+            self.train_loader = pick(BATCHING, self.batching, *loader_args)
         else:
-            self.train_loader = ShardedBatches(*given, reshuffle_every)
+            self.train_loader = ShardedBatches(*loader_args, reshuffle_every)
         self.eval_loader = self.train_loader
-        if self.on.eval_data is not None:
+        if self.training_data.eval_data is not None:
             if self.evaluation != "full":
                 raise ZooError("`inductive` measures each part at once; leave `evaluate` out.")
             self.eval_loader = InductiveEvaluation(
-                self.on.eval_data, "cpu" if self._batched() else self.device
+                self.training_data.eval_data, "cpu" if self._uses_mini_batches else self.device
             )
         elif self.evaluation == "layerwise":
             self.eval_loader = Layerwise(data, self.device)
             infer(self.model, self.eval_loader, self.precision, self.eval_loader.check)
-        elif self.evaluation == "full" and self._batched():
+        elif self.evaluation == "full" and self._uses_mini_batches:
             on_gpu = torch.device(self.device).type != "cpu"
-            self.eval_loader = (FullBatchWhereItFits if on_gpu else FullBatch)(*given)
+            self.eval_loader = (FullBatchWhereItFits if on_gpu else FullBatch)(*loader_args)
         if self.eval_loader is not self.train_loader and process_group.rank() > 0:
-            self.eval_loader = None  # one process is enough
-        whole = type(self.train_loader) is FullBatch
-        if self.capture and not whole:
+            self.eval_loader = None  # rank 0 evaluates for all
+        full_batch = type(self.train_loader) is FullBatch
+        if self.capture and not full_batch:
             raise ZooError("`capture` records the step of a whole graph on one GPU; leave it out.")
         self._capture_required = bool(self.capture)
         if self.capture is None:
-            calls = self.on.task.loss, self.on.augment
-            self.capture = whole and len(data.x) <= RECORDED and can_record(self.model, *calls)
+            functions = self.training_data.task.loss, self.training_data.augment
+            small = full_batch and len(data.x) <= MAX_CAPTURED_NODES
+            self.capture = small and can_record(self.model, *functions)
         self.capture = self.capture and torch.device(self.device).type == "cuda"
 
-    def _batched(self) -> bool:
-        """Return whether training goes in batches of nodes, as of a graph that is large."""
+    @property
+    def _uses_mini_batches(self) -> bool:
+        """Whether training steps are on batches of nodes and not on the full graph."""
         return isinstance(self.train_loader, Batches)
 
     @property
     def _data_parallel(self) -> bool:
-        """Whether several processes divide the batches of a step among them."""
+        """Whether the processes, if there are several, divide the batches of a step (as in DDP)."""
         return isinstance(self.train_loader, DataParallelBatches)
 
-    def begin(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:
         """Call the model's `begin_epoch`.
 
-        Its random numbers are the same in all processes that divide the work, and follow from the
-        run's seed and the epoch: their generators differ, and one alone is in a checkpoint.
+        In data-parallel training the generator is seeded from the run's seed and the epoch first,
+        so that all ranks draw the same: their generators differ, and a checkpoint has that of rank
+        0 only.
         """
         if process_group.count() > 1 and self._data_parallel:
-            torch.manual_seed(seed_of((self.train_loader.seed, epoch, _BEGINNING)))
+            torch.manual_seed(seed_of((self.train_loader.seed, epoch, _BEFORE_FIRST_BATCH)))
         self.model.begin_epoch(epoch)
 
-    def forget(self) -> None:
-        """Drop the CUDA graphs: a phase begins, or the optimiser has another state."""
+    def drop_cuda_graphs(self) -> None:
+        """Drop the CUDA graphs, which refer to the old state of the optimiser."""
         self._recordings.forget()
 
     def train(
         self,
         optimiser: torch.optim.Optimizer,
         epoch: int,
-        set_rate: Callable[[float], None] = lambda until: None,
+        set_lr: Callable[[float], None] = lambda progress: None,
     ) -> float:
-        """Take the optimiser steps of an epoch; return the mean of their losses.
+        """Train one epoch; return the mean loss of its optimiser steps.
 
         Args:
             optimiser: of the model's parameters.
             epoch: its number, from 0.
-            set_rate: called before each step with the share of the epoch's steps that it ends.
+            set_lr: called before each optimiser step with the share of the epoch's steps that are
+                done after it, in (0, 1].
 
         Raises:
             ZooError: the loss is not finite.
         """
-        losses = _Losses(epoch, optimiser)
+        losses = _EpochLosses(epoch, optimiser)
         if self.capture:
-            set_rate(1.0)
+            set_lr(1.0)
             if (loss := self._captured_step(optimiser)) is not None:
                 losses.append(loss)
                 return losses.mean()
         self.model.train()
         step_loss: Tensor | None = None
-        per_step = process_group.count() * getattr(self.train_loader, "per_step", 0)
-        statistics = RunningStatistics(self.model, per_step if self._data_parallel else None)
+        batches_per_step = process_group.count() * getattr(self.train_loader, "per_step", 0)
+        running_statistics = RunningStatistics(
+            self.model, batches_per_step if self._data_parallel else None
+        )
         for batch in self.train_loader.batches(epoch):
             if step_loss is None:
                 optimiser.zero_grad(set_to_none=True)
             if batch.seed is not None:
                 torch.manual_seed(batch.seed)
-            with statistics.of(batch.place):
+            with running_statistics.of(batch.place):
                 loss = self._loss(batch)
                 loss.backward()
             step_loss = loss.detach() if step_loss is None else step_loss + loss.detach()
-            if batch.last:
+            if batch.last:  # of the batches whose gradients are accumulated
                 losses.append(process_group.total(step_loss) if self._data_parallel else step_loss)
-                set_rate(batch.until)
+                set_lr(batch.until)
                 self._step(optimiser)
-                statistics.combine()
+                running_statistics.combine()
                 step_loss = None
         return losses.mean()
 
     def evaluate(self) -> Callable[[str], float]:
-        """Run inference once; return the metric as a function of the part: train, val or test."""
+        """Run inference once; return a function from part (train, val, test) to the metric."""
         score = self.run_inference()
-        return lambda part: score(part, [self.on.task.metric])[0]
+        return lambda part: score(part, [self.training_data.task.metric])[0]
 
-    def loss_of(self, logits: Tensor, y: Tensor) -> float:
-        """Return the loss as a metric."""
-        return self.on.task.loss(logits, y).item()
+    def loss_metric(self, logits: Tensor, y: Tensor) -> float:
+        """Return the loss as a number, with the signature of a metric."""
+        return self.training_data.task.loss(logits, y).item()
 
     def run_inference(self, recorded: bool = True) -> Score:
-        """Run inference once; return the scores, `(part, measures) -> numbers`.
+        """Run inference once; return a function `(part, metrics) -> numbers`.
 
-        All processes have to call both; they get the first one's numbers. Call it before the next
-        evaluation, which may overwrite the logits of this one.
+        All ranks have to call this and the returned function; they get the numbers of rank 0. Call
+        the returned function before the next inference, which may overwrite the logits.
 
         Args:
-            recorded: whether to replay a CUDA graph, where there is one.
+            recorded: whether a captured CUDA graph may be used.
         """
         if self.eval_loader is None:
-            return lambda part, measures: process_group.of_first([0.0] * len(measures))
+            return lambda part, metrics: process_group.of_first([0.0] * len(metrics))
         scores = None
         if recorded and self.capture and self.eval_loader is self.train_loader:
             scores = self._captured_scores()
-        scores = scores or self.eval_loader.scores(self.model, self.on, self.precision)
-        return lambda part, measures: process_group.of_first(scores(part, measures))
+        scores = scores or self.eval_loader.scores(self.model, self.training_data, self.precision)
+        return lambda part, metrics: process_group.of_first(scores(part, metrics))
 
     def _loss(self, batch: Batch) -> Tensor:
         with autocast(batch.x.device, self.precision):
-            logits, penalty = self.model(batch.graph, self.on.augment(batch.x))
+            logits, penalty = self.model(batch.graph, self.training_data.augment(batch.x))
         logits, rows = batch.read(logits), batch.rows
         if batch.pairs is not None:
             logits = self.model.score_pairs(logits, batch.pairs)
-        # Of a share without training nodes the loss has no weight; its gradients are zeros.
-        if len(rows) == len(logits):  # a copy of each row of a vocabulary is slow
-            loss = self.on.task.loss(logits, batch.y)
-        else:
-            loss = self.on.task.loss(logits[rows], batch.y[rows]) if len(rows) else logits.sum()
+        loss_function = self.training_data.task.loss
+        if len(rows) == len(logits):  # indexing would copy the logits, slow for a large vocabulary
+            loss = loss_function(logits, batch.y)
+        elif len(rows):
+            loss = loss_function(logits[rows], batch.y[rows])
+        else:  # no training nodes: its weight is 0, which gives zero gradients instead of none
+            loss = logits.sum()
         return batch.weight * loss + batch.share * penalty
 
     def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:
-        """Take the step of the whole graph, by a CUDA graph as soon as there is one."""
+        """Take one full-graph step, replaying its CUDA graph once captured; return its loss.
+
+        None: the step cannot be captured, and was not taken.
+        """
 
         def step() -> Tensor:
             self.model.train()
@@ -559,24 +628,24 @@ class Trainer:
             self._step(optimiser)
             return loss.detach()
 
-        make = partial(CapturedStep, step, self.model, optimiser)
-        return self._recordings.call("step", make, self._capture_required)
+        make_step = partial(CapturedStep, step, self.model, optimiser)
+        return self._recordings.call("step", make_step, self._capture_required)
 
     def _captured_scores(self) -> Score | None:
-        """Run inference on the whole graph, likewise; return the scores of each part."""
+        """Run full-graph inference, likewise; return the scores of each part."""
 
         def inference() -> Tensor:
             return infer(self.model, self.train_loader, self.precision, forward)
 
-        nodes, y = self._measured
+        nodes, y = self._evaluated_rows
         forward = partial(self.train_loader.logits, nodes=nodes)
         logits = self._recordings.call("evaluation", partial(Captured, inference, self.model))
-        return None if logits is None else part_scores(logits, y, self.on.split)
+        return None if logits is None else part_scores(logits, y, self.training_data.split)
 
     @cached_property
-    def _measured(self) -> tuple[Tensor, Tensor]:
-        """The nodes of all parts and their labels, where the model is."""
-        nodes = upload(nodes_of(self.on.split), self.device)
+    def _evaluated_rows(self) -> tuple[Tensor, Tensor]:
+        """The nodes of all parts and their labels, on the model's device."""
+        nodes = upload(nodes_of(self.training_data.split), self.device)
         return nodes, self.train_loader.data.y[nodes]
 
     def _step(self, optimiser: torch.optim.Optimizer) -> None:
@@ -588,43 +657,44 @@ class Trainer:
 
 
 def all_logits(model: Model, data: Dataset, precision: str = "fp32") -> Tensor:
-    """Return the logits of every node, (N, C) fp32 where the data is, model in eval mode."""
+    """Return the logits of every node, (N, C) fp32 on the data's device, model in eval mode."""
     loader = FullBatch(data, torch.arange(len(data.x)), data.x.device)
     return infer(model, loader, precision, lambda forward: loader.logits(forward, loader.train))
 
 
-class _Losses:
-    """The losses of an epoch's steps. A loss on a GPU is read when the next step is under way.
+class _EpochLosses:
+    """The losses of an epoch's steps, copied from a GPU without waiting: one step late.
 
     Raises:
-        ZooError: one that is read is not finite.
+        ZooError: a loss is not finite.
     """
 
     def __init__(self, epoch: int, optimiser: torch.optim.Optimizer):
         self.epoch, self.optimiser = epoch, optimiser
         self.values: list[float] = []
-        self._late: tuple[Tensor, torch.cuda.Event] | None = None
+        self._pending: tuple[Tensor, torch.cuda.Event] | None = None
 
     def append(self, loss: Tensor) -> None:
-        """Read a loss on the CPU; of a GPU, begin to copy it, and read the one before."""
+        """Add a CPU loss; start copying a GPU loss to the CPU, and add the one before it."""
         if loss.is_cpu:
-            return self._append(loss.item())
-        before, ready = self._late, torch.cuda.Event()
-        self._late = loss.to("cpu", non_blocking=True), ready
-        ready.record(torch.cuda.current_stream(loss.device))
-        self._wait(before)
+            return self._add(loss.item())
+        previous, copied = self._pending, torch.cuda.Event()
+        self._pending = loss.to("cpu", non_blocking=True), copied
+        copied.record(torch.cuda.current_stream(loss.device))
+        self._read(previous)
 
     def mean(self) -> float:
-        """Return the mean of all."""
-        self._wait(self._late)
+        """Return the mean loss of the epoch."""
+        self._read(self._pending)
         return statistics.fmean(self.values)
 
-    def _wait(self, late: tuple[Tensor, torch.cuda.Event] | None) -> None:
-        if late is not None:
-            late[1].synchronize()
-            self._append(late[0].item())
+    def _read(self, pending: tuple[Tensor, torch.cuda.Event] | None) -> None:
+        if pending is not None:
+            loss, copied = pending
+            copied.synchronize()
+            self._add(loss.item())
 
-    def _append(self, loss: float) -> None:
+    def _add(self, loss: float) -> None:
         self.values.append(loss)
         if math.isfinite(loss):
             return
@@ -635,8 +705,8 @@ class _Losses:
                 "of the model. Look at the features with `zoo data check`; of a graph "
                 "`dataset.features=standard` scales them."
             )
-        rate = self.optimiser.param_groups[-1]["lr"]
+        lr = self.optimiser.param_groups[-1]["lr"]
         raise ZooError(
-            f"the loss became {loss} in epoch {self.epoch + 1} at a learning rate of {rate:g}. "
-            f"Write a smaller one, `train.lr={rate / 10:g}`, or limit the gradient, `train.clip=1`."
+            f"the loss became {loss} in epoch {self.epoch + 1} at a learning rate of {lr:g}. "
+            f"Write a smaller one, `train.lr={lr / 10:g}`, or limit the gradient, `train.clip=1`."
         )

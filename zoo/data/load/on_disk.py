@@ -20,7 +20,7 @@ from zoo.data.mapped.edge_list import SEPARATORS, edge_list, ending
 from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.sbm import sbm_stream
 from zoo.data.mapped.writer import Stream, in_blocks, write_on_disk
-from zoo.data.splits import check_own_split
+from zoo.data.splits import check_built_in_split
 from zoo.errors import ZooError, reading
 from zoo.graphs.adjacency import csc
 from zoo.system.files import user_path
@@ -84,7 +84,7 @@ def learnt_once(data: Dataset) -> Dataset:
     Raises:
         ZooError: its own split leaves a part empty.
     """
-    check_own_split(data)
+    check_built_in_split(data)
     if data.columns is None:
         return data
     if isinstance(data.columns, Texts):
