@@ -540,10 +540,12 @@ class Trainer:
         if batch.pairs is not None:
             logits = self.model.score_pairs(logits, batch.pairs)
         # Of a share without training nodes the loss has no weight; its gradients are zeros.
-        if len(rows) == len(logits):  # a copy of each row of a vocabulary is slow
+        if not len(rows):
+            loss = logits.sum()
+        elif len(rows) == len(logits):  # a copy of each row of a vocabulary is slow
             loss = self.on.task.loss(logits, batch.y)
         else:
-            loss = self.on.task.loss(logits[rows], batch.y[rows]) if len(rows) else logits.sum()
+            loss = self.on.task.loss(logits[rows], batch.y[rows])
         return batch.weight * loss + batch.share * penalty
 
     def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:
