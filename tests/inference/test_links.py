@@ -175,3 +175,9 @@ def test_broken_tables_of_pairs_are_refused(tmp_path):
         file.write_text(text)
         with pytest.raises(ZooError, match=message):
             read_pairs(file, data)
+
+
+def test_weights_of_links_say_nothing_of_a_node(run):
+    for ask in (zoo.predict, zoo.evaluate):
+        with pytest.raises(ZooError, match="these weights are of links, and say nothing of a node"):
+            ask(run[0], load_data("karate"))

@@ -20,6 +20,7 @@ from zoo.data.load import load_data
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.graphs.link_heuristics import HEURISTICS
+from zoo.runs.compare import candidates
 from zoo.runs.prepare import _warn, build, prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import run_recipe
@@ -257,3 +258,18 @@ def test_links_are_learnt_from_weights_of_nodes_and_back(tmp_path, monkeypatch, 
     assert same.exit_code == 0, same.output
     written = read_value((next(Path("same").iterdir()) / "recipe.yaml").read_text())
     assert written["task"]["dim"] == 8
+
+
+def test_links_are_compared_with_links_that_are_measured_alike(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "# t\ndataset: karate\ntask: {TASK}\nmodel: sgformer\ntrain: {epochs: 1, lr: 0.01}\n"
+    for name, options in (("one", "decoder: dot"), ("two", "decoder: dot, candidates: 9")):
+        spec = f"{{name: link-prediction, {options}}}"
+        Path(f"{name}.yaml").write_text(text.replace("{TASK}", spec))
+    Path("nodes.yaml").write_text(text.replace("task: {TASK}\n", ""))
+    added = [entry.plan for entry in candidates(["one.yaml"], tuned=True)][1:]
+    assert {plan.model["name"] for plan in added} == {"gcn", "mlp"}
+    assert all(plan.task["decoder"] == "dot" and plan.split == LinkData.split for plan in added)
+    for other in ("two.yaml", "nodes.yaml"):
+        with pytest.raises(ZooError, match=f"one.yaml and {other} are not measured alike"):
+            candidates(["one.yaml", other])
