@@ -101,3 +101,11 @@ def test_what_has_few_links_is_refused():
 def test_a_split_of_nodes_is_none_of_links():
     with pytest.raises(ZooError, match="per-class-20 is none of links"):
         split_of(karate(), "per-class-20", 0)
+
+
+def test_a_graph_without_other_pairs_says_so():
+    nodes = load_data("karate").part(torch.arange(6))
+    full = nodes.with_structure(canonical(torch.combinations(torch.arange(6)).tolist(), nodes=6))
+    data = LinkData.of(full, pick(TASKS, "link-prediction"))
+    with pytest.raises(ZooError, match="15 links between 6 nodes.*linked with almost all"):
+        data.candidates(torch.arange(3), "uniform", 1, data.known(), seed=0)

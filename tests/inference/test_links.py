@@ -1,5 +1,7 @@
 """What a trained model says of pairs: scores, the best partners, metrics."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ import zoo
 from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.links import best_partners, read_pairs, score_pairs, table_of
+from zoo.inference.links import best_partners, links_as_trained, read_pairs, score_pairs, table_of
 from zoo.runs.run import run_recipe
 
 RECIPE = {
@@ -84,3 +86,98 @@ def test_a_model_of_nodes_scores_no_pairs():
     model = zoo.create_model("gcn", 34, 3)
     with pytest.raises(ZooError, match="of another task, and say nothing of pairs"):
         score_pairs(model, load_data("karate"), torch.tensor([[0, 1]]))
+
+
+def written(folder, scale=1, prefix="n"):
+    """Write a folder of 40 nodes with text ids and two numbers, and their links; return it."""
+    generator = torch.Generator().manual_seed(0)
+    folder.mkdir()
+    rows = scale * (torch.randn(40, 2, generator=generator) + 5)
+    nodes = [f"{prefix}{node},{a},{b}" for node, (a, b) in enumerate(rows.tolist())]
+    (folder / "nodes.csv").write_text("\n".join(["id,a,b", *nodes, ""]))
+    ends = torch.randint(40, (150, 2), generator=generator).tolist()
+    edges = [f"{prefix}{u},{prefix}{v}" for u, v in ends if u != v]
+    (folder / "edges.csv").write_text("\n".join(["source,target", *edges, ""]))
+    return str(folder)
+
+
+def trained(folder, **recipe):
+    """Return a model that is trained on a folder of tables, and its scores."""
+    runs = folder.parent / "runs"
+    spec = {**RECIPE, "dataset": str(folder), **recipe}
+    summary = run_recipe(spec, runs=runs)
+    return zoo.load(next(runs.iterdir())), summary
+
+
+def test_a_graph_made_of_features_is_measured_as_it_was_trained(tmp_path):
+    mine = written(tmp_path / "mine")
+    model, summary = trained(Path(mine), graph={"name": "knn", "k": 3})
+    assert evaluate_part(model, mine, None)["score"] == pytest.approx(summary["test"]["mean"])
+    data = load_data(mine)
+    pairs, _ = best_partners(model, data, 39)  # without the links of the graph that was made
+    made = data.with_columns(model.about.columns).with_graph({"name": "knn", "k": 3})
+    assert not made.graph.has_edges_between(*pairs[pairs[..., 1] >= 0].T).any()
+
+
+def test_another_table_is_read_by_what_training_learnt_of_columns(tmp_path):
+    model, _ = trained(Path(written(tmp_path / "mine")))
+    other = load_data(written(tmp_path / "other", scale=10))
+    seen = links_as_trained(model, other).data.x[:, :2]
+    torch.testing.assert_close(seen, other.with_columns(model.about.columns).x)
+    assert seen.std() > 5  # not standardised anew
+
+
+def test_links_that_training_knew_are_told_in_a_graph_that_has_grown(tmp_path):
+    """They are found by the ids of their nodes, as the split is another one."""
+    mine = written(tmp_path / "mine")
+    trained(Path(mine))
+    folder = next((tmp_path / "runs").iterdir()) / "seed-3"
+    grown, strange = written(tmp_path / "grown"), written(tmp_path / "strange", prefix="m")
+    with open(f"{grown}/edges.csv", "a") as file:
+        file.write("n0,n39\n")
+    for path, seen in ((grown, True), (strange, False), (mine, False)):
+        assert evaluate_part(zoo.load(folder), path, None, folder=folder)["seen"] is seen
+
+
+def test_a_split_that_is_named_counts_and_says_what_was_seen(run):
+    model, _ = run
+    spec = {"name": "karate", "split": "ratio-50-25-25"}
+    measured = evaluate_part(model, spec, "test")
+    assert measured["nodes"] == 20 and measured["seen"]
+    assert not evaluate_part(model, "karate", None)["seen"]
+    with pytest.raises(ZooError, match="per-class-20 is none of links"):
+        evaluate_part(model, {"name": "karate", "split": "per-class-20"}, "test")
+
+
+def test_what_is_not_of_links_is_refused(run):
+    for part, options in (("all", {}), ("test", {"layerwise": True}), ("test", {"batch_size": 2})):
+        with pytest.raises(ZooError, match="links are measured in train, val, test"):
+            evaluate_part(run[0], None, part, **options)
+
+
+def test_metrics_beside_are_those_of_training(tmp_path):
+    task = {**RECIPE["task"], "candidates": 20}
+    summary = run_recipe({**RECIPE, "task": task}, runs=tmp_path)
+    measured = evaluate_part(zoo.load(next(tmp_path.iterdir())), None, None)
+    assert "mrr" in measured["beside"]
+    means = {word: score["mean"] for word, score in summary["beside"].items()}
+    assert measured["beside"] == pytest.approx(means)
+
+
+def test_broken_tables_of_pairs_are_refused(tmp_path):
+    data, file = load_data("karate"), tmp_path / "pairs.csv"
+    for text, message in (
+        ("0,33\n5,16\n", "its first line is a pair, 0,33, and it is to name the columns"),
+        (",source,target\n0,5,16\n", "its first column has no name"),
+        ("source,target\n", "has no pairs"),
+        ("source,target\n5,\n", "has '', and no node"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ZooError, match=message):
+            read_pairs(file, data)
+
+
+def test_weights_of_links_say_nothing_of_a_node(run):
+    for ask in (zoo.predict, zoo.evaluate):
+        with pytest.raises(ZooError, match="these weights are of links, and say nothing of a node"):
+            ask(run[0], load_data("karate"))

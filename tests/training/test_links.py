@@ -1,24 +1,35 @@
 """Batches of links: what is predicted, what is seen meanwhile, and what is measured."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
+from typer.testing import CliRunner
 
 import zoo
+from zoo.canonical_form import WEIGHT
+from zoo.cli.app import app
 from zoo.config.options import pick
+from zoo.config.recipe import word
+from zoo.config.yaml_lines import read_value
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.load import load_data
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.graphs.link_heuristics import HEURISTICS
-from zoo.runs.prepare import build, prepare
+from zoo.runs.compare import candidates
+from zoo.runs.prepare import _warn, build, prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import run_recipe
 from zoo.tasks import TASKS
 from zoo.training.batches import BATCHING, TrainingData
 from zoo.training.links import heuristic_scores
 from zoo.training.trainer import Trainer
+
+MLP, TASK = "hadamard-mlp", "task=link-prediction"
 
 RECIPE = {
     "dataset": "karate",
@@ -85,7 +96,7 @@ def test_scores_are_those_of_scikit_learn():
     model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="dot")
     measure = loader.scores(model, on, "fp32")
     auc, precision = measure("test", [on.task.metric, on.task.own["average-precision"]])
-    pairs = loader._candidates(on, "test")
+    pairs = loader.compared(on, "test")
     logits = model.eval()(on.data.graph, on.data.x).logits
     scores = (logits[pairs[..., 0]] * logits[pairs[..., 1]]).sum(-1).detach()
     truth = torch.tensor([[1, 0]] * len(pairs))
@@ -170,3 +181,95 @@ def test_heuristics_see_what_a_model_sees():
     assert all(0 <= scores["roc-auc"] <= 1 for scores in found.values())
     blind = on._replace(data=on.data.trained_on(on.split.train[:0]))
     assert heuristic_scores(blind)["adamic-adar"]["roc-auc"] == 0.5  # no link is seen
+
+
+def test_a_process_without_links_of_a_step_adds_nothing(monkeypatch):
+    monkeypatch.setattr("zoo.system.process_group.count", lambda: 2)
+    monkeypatch.setattr("zoo.system.process_group.rank", lambda: 1)
+    loader, on = batches(size=1)
+    model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="dot")
+    batch = next(iter(loader.batches(0)))
+    monkeypatch.undo()
+    trainer = Trainer(model, on, batching="links")
+    assert not len(batch.rows)
+    loss = trainer._loss(batch)
+    loss.backward()
+    assert loss == 0 and all(not w.grad.any() for w in model.parameters() if w.grad is not None)
+
+
+def test_metrics_of_the_task_choose_the_epoch_too(tmp_path):
+    train = {**RECIPE["train"], "metric": "average-precision"}
+    summary = run_recipe({**RECIPE, "train": train}, runs=tmp_path)
+    assert summary["metric"] == "average-precision" and "roc-auc" in summary["beside"]
+    with pytest.raises(ZooError, match="choose from roc-auc, average-precision, mrr"):
+        run_recipe({**RECIPE, "train": {**train, "metric": "accuracy"}}, runs=tmp_path)
+
+
+def test_weights_of_edges_that_a_model_ignores_are_told(caplog):
+    data = load_data("karate")
+    graph = data.graph.local_var()
+    graph.edata[WEIGHT] = torch.ones(graph.num_edges())
+    links = LinkData.of(dataclasses.replace(data, graph=graph), pick(TASKS, "link-prediction"))
+    plan = resolve(load_recipe({**RECIPE, "model": {"name": "mlp"}}))
+    _warn(plan, links)
+    assert "mlp ignores the weights and directions of edges of karate" in caplog.text
+
+
+def start(recipe, folder, **changes):
+    """Return a new model of a recipe that starts from weights, and what became of each weight."""
+    spec = {**recipe, **changes, "start_from": {"weights": str(folder)}}
+    prepared = prepare(resolve(load_recipe(spec)))
+    return build(prepared.fit_columns(prepared.splits[0]))
+
+
+def test_weights_of_one_decoder_are_none_of_another(tmp_path):
+    """Those of `dot` and of `distance` have one name and one shape."""
+    dot, mlp = ({"name": "link-prediction", "dim": 8, "decoder": name} for name in ("dot", MLP))
+    run_recipe({**RECIPE, "task": dot}, runs=tmp_path / "dot")
+    folder = next((tmp_path / "dot").iterdir())
+    model, how = start(RECIPE, folder, task={**dot, "decoder": "distance"})
+    assert "head_decoder.bias" in how.fresh and "head_decoder.bias" in how.unused
+    assert model.head_decoder.bias.item() == 1
+    _, how = start(RECIPE, folder, task=dot)
+    assert "head_decoder.bias" in how.loaded
+    run_recipe({**RECIPE, "task": mlp}, runs=tmp_path / "mlp")
+    folder = next((tmp_path / "mlp").iterdir())
+    for other in ({"name": MLP, "layers": 3}, "concat-mlp"):  # of which some shapes agree
+        _, how = start(RECIPE, folder, task={**mlp, "decoder": other})
+        assert not any(name.startswith("head_decoder") for name in how.loaded)
+
+
+def test_links_are_learnt_from_weights_of_nodes_and_back(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+    nodes = {key: value for key, value in RECIPE.items() if key != "task"}
+    usual = {"ratio": "links", "ratio-60-20-20": "nodes"}
+    for name, recipe, override in (("nodes", nodes, TASK), ("links", RECIPE, "task=null")):
+        run_recipe(recipe, runs=Path(name))
+        folder = next(Path(name).iterdir())
+        run = CliRunner().invoke(
+            app, ["finetune", str(folder), "--data", "karate", override, "--runs", f"{name}-on"]
+        )
+        assert run.exit_code == 0, run.output
+        written = read_value((next(Path(f"{name}-on").iterdir()) / "recipe.yaml").read_text())
+        assert ("task" in written) == (override == TASK)
+        assert usual[word(written["dataset"]["split"])] != name
+    assert "with all of its links, those of validation and test among them" in caplog.text
+    same = CliRunner().invoke(app, ["finetune", str(folder), "--data", "karate", "--runs", "same"])
+    assert same.exit_code == 0, same.output
+    written = read_value((next(Path("same").iterdir()) / "recipe.yaml").read_text())
+    assert written["task"]["dim"] == 8
+
+
+def test_links_are_compared_with_links_that_are_measured_alike(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "# t\ndataset: karate\ntask: {TASK}\nmodel: sgformer\ntrain: {epochs: 1, lr: 0.01}\n"
+    for name, options in (("one", "decoder: dot"), ("two", "decoder: dot, candidates: 9")):
+        spec = f"{{name: link-prediction, {options}}}"
+        Path(f"{name}.yaml").write_text(text.replace("{TASK}", spec))
+    Path("nodes.yaml").write_text(text.replace("task: {TASK}\n", ""))
+    added = [entry.plan for entry in candidates(["one.yaml"], tuned=True)][1:]
+    assert {plan.model["name"] for plan in added} == {"gcn", "mlp"}
+    assert all(plan.task["decoder"] == "dot" and plan.split == LinkData.split for plan in added)
+    for other in ("two.yaml", "nodes.yaml"):
+        with pytest.raises(ZooError, match=f"one.yaml and {other} are not measured alike"):
+            candidates(["one.yaml", other])

@@ -463,8 +463,9 @@ def finetune(
         training_split,
     )
     from zoo.runs.resolve import load_recipe, resolve
+    from zoo.tasks.labels import LINKS
     from zoo.weights.create import hint_imports
-    from zoo.weights.finetune import finetuning
+    from zoo.weights.finetune import finetuning, of_other_rows
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -498,6 +499,9 @@ def finetune(
     recipe |= {"imports": imports} if imports else {}
     with hint_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)
+        if (loaded.task is None) == (about.task == LINKS):  # links from nodes, or nodes from links
+            recipe = of_other_rows(recipe, {**dataset, **typed_split})
+            loaded = load_recipe(recipe, overrides or [], trust=True)
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
     if not quiet and loaded.train.get("lr") == recipe["train"].get("lr"):

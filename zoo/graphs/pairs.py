@@ -196,8 +196,9 @@ def _drawn_anew(
         elif len(wrong):
             raise ZooError(
                 f"no pairs without a link were found for {len(wrong):,} of {len(chosen):,} draws: "
-                f"the graph has {len(known.keys):,} links between {known.nodes:,} nodes. Give "
-                "pairs without a link in a file, or write `negatives: uniform`."
+                f"the graph has {len(known.keys):,} links between {known.nodes:,} nodes, and some "
+                "of these are linked with almost all others. Where `task.negatives` or "
+                "`task.compared` is another, `uniform` may find some; else take a sparser graph."
             )
         return chosen.unflatten(0, (-1, count))
 

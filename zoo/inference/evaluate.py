@@ -20,7 +20,7 @@ from zoo.data.tables.nodes_and_edges import node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
-from zoo.inference.links import evaluate_links
+from zoo.inference.links import evaluate_links, links_as_trained
 from zoo.inference.matching import class_names
 from zoo.inference.predict import answers, labelled, per_class
 from zoo.inference.training_data import (
@@ -38,6 +38,7 @@ from zoo.inference.training_data import (
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import measured_beside
+from zoo.training.batches import TrainingData
 
 
 def evaluate_part(
@@ -58,7 +59,8 @@ def evaluate_part(
         model: as `zoo.load` gives it.
         spec: the graph, as a recipe names it, `split` included; None: the one that the model was
             trained on. That one is split as in training, unless `split` is given.
-        part: `train`, `val`, `test` or `all`; None: `test` on the graph of training, else `all`.
+        part: `train`, `val`, `test` or `all`; None: `test` on the graph of training, and of links,
+            else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         device: where.
@@ -81,9 +83,10 @@ def evaluate_part(
     if part not in (None, "all", *PARTS):
         raise ZooError(unknown("part", part, ("all", *PARTS)))
     translates = type(model).tasks == (TRANSLATION,)
+    _check_links(about.task, part == "all" or layerwise or batch_size is not None)
     if not translates and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
-    part = part or ("test" if spec is None or translates else "all")
+    part = part or ("test" if spec is None or translates or about.task == LINKS else "all")
     of_run = dataset_of_run(folder) if folder else None
     training = Training(about, of_run or (about.recipe or {}).get("dataset"), folder)
     if spec is None:
@@ -95,6 +98,10 @@ def evaluate_part(
     spec, split = divide(spec, ("split",))
     compared, _ = divide(compared, ("split",))
     data, split_then = load_data(spec), training_split(compared, training)
+    if about.task == LINKS:
+        on = links_as_trained(model, data, split.get("split"))
+        seen = _links_are_seen(model, training, compared, split_then, on, part)
+        return {**evaluate_links(model, on, part, device=device), "seen": seen}
     split = {**(split_then or {}), **split}.get("split", data.split)
     if layerwise and data.task in (FORECASTING, TRANSLATION):
         raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
@@ -112,8 +119,6 @@ def evaluate_part(
         how = {key: value for key, value in how.items() if value is not None}
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
-    if about.task == LINKS:
-        return evaluate_links(model, data, None if part == "all" else part, device=device)
     nodes = _nodes_of_part(model, data, split, part)
     seen = is_seen(training, compared, split_then, data, nodes, part)
     rows, nodes, context = rows_of_part(model, data, split, part, of_run)
@@ -136,6 +141,40 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
+
+
+def _check_links(task: str | None, otherwise: bool) -> None:
+    """Refuse to measure links otherwise than in a part, by the whole graph of training links."""
+    if task == LINKS and otherwise:
+        raise ZooError(
+            f"links are measured in {', '.join(PARTS)}, by the graph of all links of training at "
+            "once; leave `all`, --layerwise and --batch-size out."
+        )
+
+
+def _links_are_seen(
+    model: Model,
+    training: Training,
+    spec: Spec,
+    split: dict[str, Any] | None,
+    on: TrainingData,
+    part: str,
+) -> bool:
+    """Return whether some links of a part were learnt; of other data by the ids of their nodes."""
+    rows, links = getattr(on.split, part), on.data
+    if is_seen(training, spec, split, links, rows, part):
+        return True
+    if split is not None or links.nodes.ids is None:
+        return False
+    try:
+        then, _ = divide(spec_of_training(training.about, training.spec), ("split",))
+        before = links_as_trained(model, load_data(then))
+    except ZooError:  # the data of training are not here
+        return False
+    pairs = before.data.links.pairs[before.split.train]
+    learnt = {frozenset(map(str, pair)) for pair in before.data.names(pairs)}
+    asked = links.names(links.links.pairs[rows])
+    return any(frozenset(map(str, pair)) in learnt for pair in asked)
 
 
 def _check_labels(spec: Spec, trained_on: Spec | None) -> None:

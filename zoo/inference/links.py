@@ -5,6 +5,7 @@ The model sees the whole graph that it is given: all links that are known.
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,13 @@ from torch import Tensor
 from zoo.config.options import Spec, pick
 from zoo.data import Dataset
 from zoo.data.links import LinkData
-from zoo.data.splits import PARTS, split_of
+from zoo.data.splits import split_of
 from zoo.data.tables.read import CsvFormat, read_header, read_table
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, suggestion
 from zoo.graphs.pairs import links_of
-from zoo.inference.matching import match_columns, match_features
-from zoo.inference.predict import logits, run_inference, task_of
+from zoo.inference.matching import match_features, match_graph
+from zoo.inference.predict import eval_mode, logits, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
@@ -50,7 +51,7 @@ def score_pairs(
     Raises:
         ZooError: the model is of another task, or the graph has other features.
     """
-    rows = _rows(model, data, device)
+    _, rows = _rows(model, data, device)
     with torch.no_grad():
         return scores_of(model.eval(), rows, pairs.unsqueeze(1)).squeeze(1).sigmoid().cpu()
 
@@ -77,9 +78,10 @@ def best_partners(
     Returns:
         Pairs (N, count, 2), -1 where a node has fewer partners, and their probabilities (N, count).
     """
-    rows, nodes = _rows(model, data, device), len(data.x)
+    seen, rows = _rows(model, data, device)
+    nodes = len(data.x)
     count = min(count, nodes - 1)
-    links = links_of(data.graph).pairs
+    links = links_of(seen.graph).pairs
     src, dst = torch.cat([links, links.flip(1)]).T
     partners, likely = torch.empty(nodes, count, dtype=torch.int64), torch.empty(nodes, count)
     size, every = max(1, BLOCK // nodes), torch.arange(nodes)
@@ -99,8 +101,8 @@ def best_partners(
     return pairs, likely
 
 
-def _rows(model: Model, data: Dataset, device: torch.device | str) -> Tensor:
-    """Return what a model says of each node of the whole graph, (N, E)."""
+def _rows(model: Model, data: Dataset, device: torch.device | str) -> tuple[Dataset, Tensor]:
+    """Return the whole graph as a model reads it, and what it says of each node, (N, E)."""
     if model.about.task != LINKS:
         raise ZooError(
             f"these weights are of {model.about.task or 'another task'}, and say nothing of pairs; "
@@ -108,21 +110,34 @@ def _rows(model: Model, data: Dataset, device: torch.device | str) -> Tensor:
         )
     seen = match_features(model, data)
     rows, _ = run_inference(model, seen, logits, None, False, device)
-    return rows.to(next(model.parameters()).device)
+    return seen, rows.to(next(model.parameters()).device)
 
 
 def read_pairs(path: Path, data: Dataset) -> Tensor:
     """Return the pairs of a table, (P, 2) int64: its first two columns are ids of nodes.
 
     Raises:
-        ZooError: there is no such table, it has one column, or an id is none of a node.
+        ZooError: there is no such table, it has one column, no line of names or no pairs, or an id
+            is none of a node.
     """
     names = read_header(path, CsvFormat())
     if len(names) < 2:
         raise ZooError(f"{path} has 1 column; pairs are two, an id of a node each.")
-    table = read_table(path, names, names[:2], CsvFormat())
+    if not names[0].strip():  # the numbers of rows, which may be ids as well
+        raise ZooError(
+            f"{path}: its first column has no name, as the index that pandas writes; the first two "
+            "columns are to be ids of nodes, such as source,target."
+        )
     ids = np.arange(len(data.x)) if data.ids is None else data.ids
     places = {str(name): place for place, name in enumerate(ids.tolist())}
+    if all(name.strip() in places for name in names[:2]):
+        raise ZooError(
+            f"{path}: its first line is a pair, {names[0]},{names[1]}, and it is to name the "
+            "columns; put a line such as source,target above it."
+        )
+    table = read_table(path, names, names[:2], CsvFormat())
+    if not len(table):
+        raise ZooError(f"{path} has no pairs; write a line with two ids for each.")
     columns = [table.iloc[:, place].astype(str).str.strip() for place in (0, 1)]
     for column in columns:
         unknown = [name for name in column if name not in places]
@@ -144,55 +159,58 @@ def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
     return DataFrame({"source": names[:, 0], "target": names[:, 1], "probability": likely})
 
 
-def evaluate_links(
-    model: Model,
-    data: Dataset,
-    part: str | None,
-    *,
-    split: Spec | None = None,
-    device: torch.device | str = "cpu",
-) -> dict[str, Any]:
-    """Measure a trained model on the links of a graph that are divided as in its training.
+def links_as_trained(model: Model, data: Dataset, split: Spec | None = None) -> TrainingData:
+    """Return the links of a graph, made, divided and encoded as in the training of a model.
 
     Args:
         model: trained by `task: link-prediction`.
         data: a graph with the features of training.
-        part: `train`, `val` or `test`; None is `test`.
         split: of its links; None: that of training.
-        device: where.
-
-    Returns:
-        As `evaluate_part`.
 
     Raises:
-        ZooError: there is no such part, or the graph has other features.
+        ZooError: the graph has other features, or few links, or the split is none of links.
     """
     about = model.about
-    part = part or "test"
-    if part not in PARTS:
-        raise ZooError(f"links are measured by part: write {', '.join(PARTS)}, not {part}.")
     recipe = about.recipe or {}
     how = pick(OF_RECIPES, recipe.get("task", LINKS))
-    links = LinkData.of(match_columns(model, data), how)
+    nodes = match_graph(model, data)
+    # What is learnt of columns is what training has learnt.
+    links = LinkData.of(dataclasses.replace(nodes, columns=None), how)
     dataset = recipe.get("dataset")
     then = dataset.get("split") if isinstance(dataset, dict) else None
     own = split_of(links, split or then or links.split, about.seed or 0)
     links = links.trained_on(own.train).encoded(
         lambda graph: pick(ENCODINGS, about.encoding, graph)
     )
-    task = task_of(about, LINKS)
-    loader = LinkBatches(links, own.train, device)
-    measure = loader.scores(model, TrainingData(links, own, task), "fp32")
-    words = task.beside
-    score, *others = measure(part, [task.metric, *words.values()])
+    task = dataclasses.replace(task_of(about, LINKS), also=how.also)
+    return TrainingData(links, own, task)
+
+
+def evaluate_links(
+    model: Model, on: TrainingData, part: str, *, device: torch.device | str = "cpu"
+) -> dict[str, Any]:
+    """Measure a trained model on a part of links.
+
+    Args:
+        model: trained by `task: link-prediction`.
+        on: what `links_as_trained` returns.
+        part: `train`, `val` or `test`.
+        device: where.
+
+    Returns:
+        As `evaluate_part`, without `seen`.
+    """
+    with eval_mode(model, device):
+        loader = LinkBatches(on.data, on.split.train, device)
+        measure, words = loader.scores(model, on, "fp32"), on.task.beside
+        score, *others = measure(part, [on.task.metric, *words.values()])
     return {
-        "data": data.name,
+        "data": on.data.name,
         "part": part,
-        "nodes": len(loader._candidates(TrainingData(links, own, task), part)),
-        "unit": links.unit,
-        "metric": task.metric_name,
+        "nodes": len(loader.compared(on, part)),
+        "unit": on.data.unit,
+        "metric": on.task.metric_name,
         "score": score,
         "beside": named_scores(words, others),
-        "seen": part == "train",
         "per_class": None,
     }

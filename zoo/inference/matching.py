@@ -48,6 +48,12 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     return data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
 
 
+def match_graph(model: Model, data: Dataset) -> Dataset:
+    """Return a data set as `match_features` does, without the encoding."""
+    data = match_columns(model, data)
+    return data if model.about.features is None else _with_graph_of_training(data, model.about)
+
+
 def match_columns(model: Model, data: Dataset) -> Dataset:
     """Return a data set with the features of training, in their order, transformed."""
     about = model.about

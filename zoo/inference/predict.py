@@ -246,9 +246,10 @@ def predict(
             that can be evaluated layer by layer; an answer is no finite number.
     """
     seen = _match(model, data, context)
+    task = task_of(model.about, seen.task)
+    _refuse_links(task)
     values, dropped = run_inference(model, seen, logits, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
-    task = task_of(model.about, seen.task)
     values = task.probabilities(values)
     names = _names(class_names(model.about, data), values.shape[1])
     ids = np.arange(len(data.y)) if data.ids is None else data.ids
@@ -318,6 +319,7 @@ def answers(
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
     seen = _match(model, data, context)
     task = task_of(model.about, seen.task)
+    _refuse_links(task)
     if task.name != seen.task:
         raise ZooError(
             f"the weights are of the task {task.name}, and {seen.name} of {seen.task}; write "
@@ -335,6 +337,16 @@ def _match(model: Model, data: Dataset, context: Dataset | None) -> Dataset:
             name = brief(str(given) if isinstance(given, Path) else given)
             raise ZooError(f"{name} is only a name here; write zoo.{load}({name}).")
     return match_features(model, data, context)
+
+
+def _refuse_links(task: Task) -> None:
+    """Refuse to read what a model of links says of a node as an answer."""
+    if task.kind == "links":
+        raise ZooError(
+            "these weights are of links, and say nothing of a node by itself: `zoo predict WEIGHTS "
+            "--data GRAPH --top 10` writes its best partners, and `zoo evaluate WEIGHTS` measures "
+            "links (zoo.inference.links)."
+        )
 
 
 def _check_finite(values: Tensor, data: Dataset) -> Tensor:

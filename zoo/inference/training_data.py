@@ -37,6 +37,7 @@ from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
 from zoo.registry import Model
+from zoo.tasks.labels import LINKS
 from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 
@@ -523,6 +524,14 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     """
     training = training_of(weights)
     split = training_split(spec, training)
+    if (data.task == LINKS) != (training.about.task == LINKS):
+        if data.task == LINKS and split is not None:
+            _LOG.warning(
+                f"{weights} was trained on the graph of {data.name} with all of its links, those "
+                "of validation and test among them, so that scores may be too good; compare with "
+                "a training that begins without `start_from`."
+            )
+        return 0
     split = split_of_same_rows(spec, training.spec, data) if split is None else split
     known, changed = _match_known_nodes(training, spec, split, data), _has_changed(spec, training)
     noted = known is not None and known[0].trained is not None

@@ -172,6 +172,17 @@ def _check_one_dataset(names: Sequence[str], entries: Sequence[Candidate]) -> No
                 f"{names[0]} has {first[key]} for `dataset.{key}` and {name} has "
                 f"{entry.plan.dataset[key]}; compare recipes and runs of one data set."
             )
+        if _measured(entries[0].plan) != _measured(entry.plan):
+            raise ZooError(
+                f"{names[0]} and {name} are not measured alike: one is of nodes and one of links, "
+                "or links are compared with other pairs. Write the same `task`, with the same "
+                "`compared` and `candidates`."
+            )
+
+
+def _measured(plan: Plan) -> list[Any] | None:
+    """Return what links are compared with in validation and test; None of nodes."""
+    return plan.task and [word(plan.task["compared"]), plan.task["candidates"]]
 
 
 def _check_same_files(entries: Sequence[Candidate]) -> None:
@@ -208,7 +219,7 @@ def _with_splits(entries: Sequence[Candidate]) -> list[Candidate]:
     known: dict[str, Spec] = {}
     named = []
     for entry in entries:
-        dataset = json.dumps(entry.plan.dataset)
+        dataset = json.dumps([entry.plan.dataset, entry.plan.task is None])
         split = entry.plan.split or known.get(dataset) or with_split(entry.plan).split
         if entry.plan.split is None:
             known[dataset] = split
@@ -233,13 +244,13 @@ def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) ->
     data = first.plain()
     changes = [change for change in overrides if _reaches(model, change)]
     shared = {"dataset": data["dataset"], "seeds": data["seeds"]}
-    if tuned and name in recipe_names():
+    if tuned and first.task is None and name in recipe_names():
         own = resolve(load_recipe(name, changes)).plain()
         if "features" in own["dataset"] and not any(map(_changes_features, overrides)):
             features = own["dataset"]["features"]
             shared["dataset"] = {**shared["dataset"], "features": features}
         return candidate(load_recipe({**own, **shared}), name=name)
-    shared |= {key: data[key] for key in ("graph",) if key in data}
+    shared |= {key: data[key] for key in ("graph", "task") if key in data}
     shared |= {"imports": first.imports} if first.code else {}
     train = {key: first.train[key] for key in SHARED if key in first.train}
     try:

@@ -33,12 +33,12 @@ from zoo.data.splits import (
 from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
-from zoo.inference.training_data import split_from_start
+from zoo.inference.training_data import split_from_start, training_of
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPHS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
@@ -131,6 +131,8 @@ def prepare(plan: Plan) -> Prepared:
 def _usual_split(plan: Plan, data: Dataset) -> Spec:
     """Return the split of a plan that names none: of nodes that weights know, that of these."""
     weights = plan.start_from and plan.start_from["weights"]
+    if plan.task or (weights and training_of(weights).about.task == LINKS):
+        return data.split  # of links no parts are noted
     return (weights and split_from_start(weights, plan.dataset, data)) or data.split
 
 
@@ -139,7 +141,8 @@ def _warn(plan: Plan, data: Dataset) -> None:
     warn, name = logging.getLogger(__name__).warning, plan.model["name"]
     if data.edge_dim and not reads_edge_features(plan.model):
         warn(f"{name} ignores the features of edges of {data.name}; gat, gine and htgn read them.")
-    weighted = WEIGHT in getattr(vars(data).get("graph"), "edata", {})  # samples raise
+    graph = vars(getattr(data, "nodes", data)).get("graph")  # samples raise
+    weighted = WEIGHT in getattr(graph, "edata", {})
     if weighted and not MODELS[name].edge_weights:
         warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
     if data.task in (CLASSIFICATION, GRAPHS, SEQUENCES) and data.classes == 1:
@@ -160,9 +163,10 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
     options = spec if isinstance(spec, dict) else {}
     columns = getattr(data, "columns", None)
     scaled = scaled_numbers(data.learnt) if columns else []
+    of_nodes = "all nodes" if plan.task else "the training nodes"
     if scaled and "numbers" not in options:
         warn(
-            f"numbers of {data.name} are standardised by the training nodes "
+            f"numbers of {data.name} are standardised by {of_nodes} "
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     x = getattr(data, "x", None)

@@ -20,6 +20,7 @@ from zoo.config.options import (
 from zoo.config.recipe import Recipe, divide, read_recipe, word
 from zoo.config.shipped import is_path, recipe_file, recipe_names
 from zoo.data.graph_words import GRAPHS
+from zoo.data.links import LinkData
 from zoo.data.load import (
     dataset_problems,
     default_split,
@@ -213,6 +214,8 @@ def with_split(plan: Plan) -> Plan:
     """Return the plan with its split named; a graph is read if nothing but its files names it."""
     if plan.split is not None:
         return plan
+    if plan.task is not None:
+        return dataclasses.replace(plan, split=LinkData.split)
     split = default_split(plan.dataset["name"]) or load_data(plan.dataset).split
     return dataclasses.replace(plan, split=split)
 

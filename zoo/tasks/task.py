@@ -426,9 +426,9 @@ _FUSED = {"cross-entropy": _cross_entropy, "one-hot": losses.one_hot_cross_entro
 
 def _check_kind(table: str, name: str, task: Task, kinds: Mapping[str, tuple[str, ...]]) -> None:
     """Refuse a loss or metric of this package that is of other labels than a task's."""
-    if name in kinds[task.kind] or not any(name in words for words in kinds.values()):
+    own = [*dict.fromkeys((*(task.own if table == "metric" else ()), *kinds[task.kind]))]
+    if name in own or not any(name in words for words in kinds.values()):
         return
-    own = kinds[task.kind]
     fix = f"choose from {', '.join(own)}" if own else f"leave `{table}` out"
     raise ZooError(f"the {table} {name} is of other labels than those of {task.name}; {fix}.")
 

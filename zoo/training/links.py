@@ -100,7 +100,7 @@ class LinkBatches(DataParallelBatches):
         logits = infer(model, self, precision, lambda answer: answer(self.graph, self.x))
 
         def score(part: str, measures: Sequence[Measure]) -> list[float]:
-            pairs = self._candidates(on, part)
+            pairs = self.compared(on, part)
             with evaluating(model, self.device, precision):
                 scores = scores_of(model, logits, pairs)
             y = torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
@@ -108,7 +108,7 @@ class LinkBatches(DataParallelBatches):
 
         return score
 
-    def _candidates(self, on: TrainingData, part: str) -> Tensor:
+    def compared(self, on: TrainingData, part: str) -> Tensor:
         """Return the links of a part with what they are compared with, drawn once for a split."""
         if part not in self._compared:
             rows, how = getattr(on.split, part), self.data.how
@@ -127,7 +127,7 @@ def heuristic_scores(on: TrainingData) -> dict[str, dict[str, float | None]]:
     from every node are left out where that would take hours.
     """
     loader = LinkBatches(on.data, on.split.train, "cpu")
-    pairs, task = loader._candidates(on, "test"), on.task
+    pairs, task = loader.compared(on, "test"), on.task
     flat, y = pairs.flatten(0, 1), torch.zeros(len(pairs), dtype=torch.int64)
     work = len(flat[:, 0].unique()) * on.data.graph.num_edges()
     found = {}

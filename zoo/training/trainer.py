@@ -605,12 +605,16 @@ class Trainer:
         if batch.pairs is not None:
             logits = self.model.score_pairs(logits, batch.pairs)
         loss_function = self.training_data.task.loss
-        if len(rows) == len(logits):  # indexing would copy the logits, slow for a large vocabulary
-            loss = loss_function(logits, batch.y)
-        elif len(rows):
-            loss = loss_function(logits[rows], batch.y[rows])
-        else:  # no training nodes: its weight is 0, which gives zero gradients instead of none
+        if not len(
+            rows
+        ):  # no training nodes: its weight is 0, which gives zero gradients, not none
             loss = logits.sum()
+        elif len(rows) == len(
+            logits
+        ):  # indexing would copy the logits, slow for a large vocabulary
+            loss = loss_function(logits, batch.y)
+        else:
+            loss = loss_function(logits[rows], batch.y[rows])
         return batch.weight * loss + batch.share * penalty
 
     def _captured_step(self, optimiser: torch.optim.Optimizer) -> Tensor | None:

@@ -18,7 +18,7 @@ from zoo.system.memory import available_memory
 from zoo.tasks.decoders import DECODERS
 from zoo.weights.files import Stored, read_folder
 from zoo.weights.index import index, locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of
+from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_decoder_of
 
 WIDE = 2**12
 """Any option of at least this size has the weights counted before memory is taken for them."""
@@ -91,7 +91,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
         changed = {} if "head" in same else dict.fromkeys(of_head)
         model.about = stored.about.model_copy(update={"scores": None, **changed})
         model.tokenizer = stored.tokenizer
-    carry_over(model, stored.state, same)
+    carry_over(model, with_decoder_of(model, stored), same)
     if "head" in same:
         in_units_of(model, stored.about)
     return model

@@ -13,9 +13,10 @@ from zoo.config.metadata import About
 from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
 from zoo.registry import Model
+from zoo.tasks.labels import LINKS
 from zoo.weights.files import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, shortened
+from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, shortened, with_decoder_of
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
 """`(parameter groups of the model, learning rate)` to the groups of the optimiser."""
@@ -26,6 +27,18 @@ FREEZES: dict[str, Callable[[str], bool]] = {
     "except-head": lambda name: not name.startswith("head"),
 }
 """Word to whether the weight of a name is frozen; any other word is a pattern of names."""
+
+
+OF_ROWS = (
+    "batching",
+    "evaluate",
+    "inductive",
+    "loss",
+    "label_smoothing",
+    "class_weights",
+    "metric",
+)
+"""Options of training that are of what has a label, nodes or links."""
 
 
 class Start(NamedTuple):
@@ -71,7 +84,9 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
         )
     try:
         parts = _same_parts(model, about, stored)
-        report = carry_over(model, stored.state, parts)
+        state = with_decoder_of(model, stored)
+        report = carry_over(model, state, parts)
+        report = report._replace(unused=[key for key in stored.state if key not in report.loaded])
     except ZooError as error:
         raise ZooError(f"start_from: {how.weights}: {error}") from None
     if "head" in parts:
@@ -95,7 +110,7 @@ def finetuning(
 ) -> dict[str, Any]:
     """Return the recipe of a fine-tuning on other data, which `load_recipe` reads.
 
-    Model, encoding, features and training are those of the pretrained weights.
+    Model, encoding, features, training, and the task of links, are those of the weights.
 
     Args:
         folder: a folder of weights.
@@ -108,17 +123,32 @@ def finetuning(
     about, recipe = config["about"], config["about"].recipe or {}
     spec = data if isinstance(data, dict) else {"name": data}
     transform = {} if about.transform == "raw" else {"features": about.transform}
-    no_options = ("in_dim", "out_dim", "about", "sha256", "model")
+    no_options = ("in_dim", "out_dim", "about", "sha256", "model", "decoder")
     options = {key: value for key, value in config.items() if key not in no_options}
     start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {
         "dataset": {**transform, **spec},
         "graph": recipe.get("graph", about.graph),
         "encoding": recipe.get("encoding", about.encoding),
+        **({"task": recipe.get("task", LINKS)} if about.task == LINKS else {}),
         "model": {"name": config["model"], **options},
         "train": recipe.get("train", {}),
         "start_from": start | ({"unverified": True} if unverified else {}),
     }
+
+
+def of_other_rows(recipe: dict[str, Any], dataset: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe of a fine-tuning from nodes to links, or back, without what is of rows.
+
+    Links are neither divided nor taken in batches nor measured as nodes are.
+
+    Args:
+        recipe: what `finetuning` returned, with a split.
+        dataset: the data, without it.
+    """
+    train = {key: value for key, value in recipe["train"].items() if key not in OF_ROWS}
+    kept = {key: value for key, value in recipe.items() if key != "seeds"}
+    return {**kept, "dataset": dataset, "train": train}
 
 
 def layered(model: Model, decay: float) -> Arrange:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from zoo.config.metadata import About
+from zoo.config.recipe import word
 from zoo.errors import ZooError
 
 DECODER = "head_decoder."
@@ -74,6 +75,27 @@ def carry_over(
         )
     dropped = tuple(part for part in DATA_SIZED if part not in parts)
     return transfer(model, state, lambda name: not name.startswith(dropped))
+
+
+def with_decoder_of(model: Any, stored: Any) -> dict[str, Tensor]:
+    """Return stored weights with those of their decoder if it is that of a model, whole.
+
+    Decoders have weights of the same names and shapes which mean something else.
+
+    Args:
+        model: a new model.
+        stored: content of a folder, as of `read_folder`.
+    """
+    own = {key: weight.shape for key, weight in model.state_dict().items() if _of_decoder(key)}
+    theirs = {key: weight.shape for key, weight in stored.state.items() if _of_decoder(key)}
+    words = [word(config.get("decoder") or "") for config in (model.config, stored.config)]
+    if own == theirs and words[0] == words[1]:
+        return stored.state
+    return {key: weight for key, weight in stored.state.items() if not _of_decoder(key)}
+
+
+def _of_decoder(name: str) -> bool:
+    return name.startswith(DECODER)
 
 
 def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
