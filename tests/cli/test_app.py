@@ -65,11 +65,11 @@ def test_recipes_are_chosen_by_data_set_and_model(zoo):
     done = zoo("list", "recipes", "--dataset", "cora", "--model", "gcn")
     heading, *lines = [line.split() for line in done.stdout.splitlines()]
     assert heading == ["recipe", "published", "measured"]
-    assert lines[0] == ["cora,", "per-class-20,", "accuracy"] and lines[1][:2] == [
-        "gcn-cora",
-        "0.8510",
-    ]
-    assert lines[2] == ["cora,", "ratio-50-25-25,", "accuracy"] and lines[3][0] == "gcn-cora-half"
+    assert lines[0] == ["cora,", "links,", "ratio-85-5-10,", "roc-auc"]
+    assert lines[1][:2] == ["gcn-cora-links", "0.9100"]
+    assert lines[2] == ["cora,", "per-class-20,", "accuracy"]
+    assert lines[3][:2] == ["gcn-cora", "0.8510"]
+    assert lines[4] == ["cora,", "ratio-50-25-25,", "accuracy"] and lines[5][0] == "gcn-cora-half"
     for words, said in {
         ("recipes", "--dataset", "kora"): "did you mean 'cora'",
         ("recipes", "--dataset", "cora", "--model", "vit"): "zoo tune vit --data cora",

@@ -420,6 +420,9 @@ def scored_on(recipe: Recipe) -> str:
     """Return what scores are of, data and split: those of others are no comparison."""
     dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
     name = word(dataset)
+    if recipe.task:
+        split = word(options.pop("split", None) or "ratio-85-5-10")
+        return f"{name}, links, {split}"
     split = word(options.pop("split", None) or default_split(name) or "")
     rest = [f"{key} {value}" for key, value in options.items() if (key, value) != ("horizon", 1)]
     return ", ".join(part for part in (name, split, *rest) if part)
@@ -430,5 +433,8 @@ def metric_of(recipe: Recipe) -> str | None:
     metric = (recipe.measured and recipe.measured.metric) or (
         recipe.expect and recipe.expect.metric
     )
+    if recipe.task:
+        named = recipe.train.get("metric", "task")
+        return "roc-auc" if named == "task" else word(named)
     of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))
