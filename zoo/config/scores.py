@@ -2,9 +2,10 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zoo.config.options import Spec
+if TYPE_CHECKING:
+    from zoo.config.options import Spec
 
 MSE, MAE = "mse", "mae"
 """The mean squared, and the mean absolute error."""
@@ -34,7 +35,7 @@ class Difference(NamedTuple):
     noise: bool | None
 
 
-def differing_target(dataset: Spec, other: Spec) -> str | None:
+def differing_target(dataset: "Spec", other: "Spec") -> str | None:
     """Return an option by which two data sets predict something else, None if they do not.
 
     Of nodes that are generated all options say what these are, but what is done to their features.
