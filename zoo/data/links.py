@@ -40,7 +40,6 @@ class LinkData:
         links: its links, (M, 2), and which of them each edge is.
         how: the task, with its decoder and negatives.
         y: (M,) int64, all 0: in a row of candidates the link stands first.
-        train: the links of the message graph, ascending; None: all, as nothing is split yet.
         batching: the mini-batch strategies that it may be trained by.
         unit: what has a label, in words.
     """
@@ -65,7 +64,6 @@ class LinkData:
     whole: DGLGraph
     links: Links
     how: LinkTask
-    train: Tensor | None = None
 
     @classmethod
     def of(cls, data: Any, how: LinkTask) -> LinkData:
@@ -106,7 +104,7 @@ class LinkData:
         """Return the data set with a message graph of some links (m,), and what is made of it."""
         everything = torch.arange(len(self.nodes.x))
         nodes = self.nodes.trained_on(everything).with_structure(self.message(train))
-        return dataclasses.replace(self, nodes=nodes, train=train)
+        return dataclasses.replace(self, nodes=nodes)
 
     def encoded(self, encode) -> LinkData:
         """Return the data set with the encoding of the message graph beside the features."""

@@ -103,29 +103,14 @@ def concat_mlp(
     return PairMLP(dim, False, width, layers, dropout)
 
 
-def dot(dim: int) -> Dot:
-    """z_u . z_v + b."""
-    return Dot(dim)
-
-
-def distance(dim: int) -> Distance:
-    """B - |z_u - z_v|^2."""
-    return Distance(dim)
-
-
-def bilinear(dim: int) -> Bilinear:
-    """z_u^T W z_v + b."""
-    return Bilinear(dim)
-
-
 DECODERS = Table(
     "decoder",
     {
-        "dot": dot,
+        "dot": Dot,
         "hadamard-mlp": hadamard_mlp,
         "concat-mlp": concat_mlp,
-        "bilinear": bilinear,
-        "distance": distance,
+        "bilinear": Bilinear,
+        "distance": Distance,
     },
 )
 """Word to builder `(dim, *, options) -> module` of (P, D) and (P, D) to scores (P,)."""

@@ -130,13 +130,13 @@ def heuristic_scores(on: TrainingData) -> dict[str, dict[str, float | None]]:
     pairs, task = loader.compared(on, "test"), on.task
     flat, y = pairs.flatten(0, 1), torch.zeros(len(pairs), dtype=torch.int64)
     work = len(flat[:, 0].unique()) * on.data.graph.num_edges()
-    found = {}
+    scores_by_heuristic = {}
     for word in HEURISTICS:
         if work <= MOST_WALKS or word not in WALKS:
             scores = pick(HEURISTICS, word)(on.data.graph, flat).reshape(pairs.shape[:-1])
             values = {task.metric_name: task.metric(scores, y), **measured_beside(task, scores, y)}
-            found[word] = values
-    return found
+            scores_by_heuristic[word] = values
+    return scores_by_heuristic
 
 
 def scores_of(model: Model, logits: Tensor, pairs: Tensor) -> Tensor:
