@@ -16,11 +16,13 @@ from zoo.data.load.readers import KINDS, SERIES, SETS
 from zoo.data.splits import FOLDS_PATTERN, SPLITS
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
+from zoo.graphs.pairs import NEGATIVES
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, discover
 from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
+from zoo.tasks.decoders import DECODERS
 from zoo.tasks.labels import TRANSLATION
 from zoo.training.batches import BATCHING
 from zoo.training.trainer import fit
@@ -177,6 +179,8 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "losses": _rows_of(LOSSES),
     "metrics": _rows_of(METRICS),
     "batching": _rows_of(BATCHING),
+    "decoders": _rows_of(DECODERS),
+    "negatives": _rows_of(NEGATIVES),
     "datasets": _rows_of(DATASETS),
     "graphs": _rows_of(GRAPHS),
     "files": files,

@@ -31,6 +31,8 @@ class Kind(StrEnum):
     losses = "losses"
     metrics = "metrics"
     batching = "batching"
+    decoders = "decoders"
+    negatives = "negatives"
     datasets = "datasets"
     graphs = "graphs"
     files = "files"

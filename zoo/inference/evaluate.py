@@ -173,8 +173,8 @@ def _links_are_seen(
         return False
     pairs = before.data.links.pairs[before.split.train]
     learnt = {frozenset(map(str, pair)) for pair in before.data.names(pairs)}
-    asked = links.names(links.links.pairs[rows])
-    return any(frozenset(map(str, pair)) in learnt for pair in asked)
+    measured = links.names(links.links.pairs[rows])
+    return any(frozenset(map(str, pair)) in learnt for pair in measured)
 
 
 def _check_labels(spec: Spec, trained_on: Spec | None) -> None:
