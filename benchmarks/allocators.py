@@ -69,7 +69,7 @@ def ways():
         "not kept, huge pages of torch": ({"THP_MEM_ALLOC_ENABLE": "1"}, returned),
     }
     for each in ALLOCATORS:
-        if each.library():
+        if each.shared_object():
             found[each.name] = (each.variables(), kept)
     return found
 

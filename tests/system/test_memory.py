@@ -17,7 +17,7 @@ from zoo.system.memory import peak_memory
 CPU = torch.device("cpu")
 
 
-INSTALLED = [each for each in ALLOCATORS if each.library()]
+INSTALLED = [each for each in ALLOCATORS if each.shared_object()]
 
 for_each_installed = pytest.mark.parametrize("better", INSTALLED, ids=lambda each: each.name)
 

@@ -132,7 +132,7 @@ def _gpu(torch: Import) -> Diagnosis:
 
 def _allocator() -> Diagnosis:
     if found := allocator.installed():
-        return Diagnosis("allocator", f"{found.name}, {found.library()}, for training")
+        return Diagnosis("allocator", f"{found.name}, {found.shared_object()}, for training")
     none = "the C library's; training holds a third more on large graphs"
     return Diagnosis("allocator", none, allocator.INSTALL, needed=False)
 

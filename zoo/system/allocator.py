@@ -39,7 +39,7 @@ class Allocator(NamedTuple):
     function: str
     purge: Callable[[Callable[..., object]], None]
 
-    def library(self) -> Path | None:
+    def shared_object(self) -> Path | None:
         """Return the file of its library, None where it is not installed."""
         root = Path("/")
         paths = (path for folder in self.folders for path in root.glob(f"{folder[1:]}/{self.file}"))
@@ -47,7 +47,7 @@ class Allocator(NamedTuple):
 
     def variables(self) -> dict[str, str]:
         """Return the environment variables of a process that has it."""
-        return {"LD_PRELOAD": str(self.library()), **dict([self.options])}
+        return {"LD_PRELOAD": str(self.shared_object()), **dict([self.options])}
 
 
 def _purge_jemalloc(mallctl: Callable[..., object]) -> None:
@@ -131,7 +131,7 @@ def variables() -> dict[str, str]:
 
 def installed() -> Allocator | None:
     """Return the allocator of training, None where only the C library's is there."""
-    return next((allocator for allocator in ALLOCATORS if allocator.library()), None)
+    return next((allocator for allocator in ALLOCATORS if allocator.shared_object()), None)
 
 
 def advice() -> str:
