@@ -246,6 +246,7 @@ WRITTEN_OUT = {
     "ratio-60-20-20": {"name": "ratio", "train": 60, "val": 20, "test": 20},
     "ratio-70-10-20": {"name": "ratio", "train": 70, "val": 10, "test": 20},
     "ratio-80-10-10": {"name": "ratio", "train": 80, "val": 10, "test": 10},
+    "ratio-85-5-10": {"name": "ratio", "train": 85, "val": 5, "test": 10},
     **{
         f"per-class-{count}": {"name": "per-class", "train": count, "val": 1000, "test": None}
         for count in (10, 50, 100, 200, 400)

@@ -259,7 +259,7 @@ def test_weights_of_one_decoder_are_none_of_another(tmp_path):
 def test_links_are_learnt_from_weights_of_nodes_and_back(tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     nodes = {key: value for key, value in RECIPE.items() if key != "task"}
-    usual = {"ratio": "links", "ratio-60-20-20": "nodes"}
+    usual = {"ratio-85-5-10": "links", "ratio-60-20-20": "nodes"}
     for name, recipe, override in (("nodes", nodes, TASK), ("links", RECIPE, "task=null")):
         run_recipe(recipe, runs=Path(name))
         folder = next(Path(name).iterdir())

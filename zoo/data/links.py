@@ -19,7 +19,7 @@ from zoo.graphs.pairs import NEGATIVES, Known, Links, links_of, with_links
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import LinkTask
 
-SPLIT = {"name": "ratio", "train": 85, "val": 5, "test": 10}
+SPLIT = "ratio-85-5-10"
 """The usual split of links, that of the GAE (arXiv 1611.07308)."""
 
 FEWEST = 10
@@ -50,7 +50,7 @@ class LinkData:
     overlap: ClassVar[int] = 0
     task: ClassVar[str] = LINKS
     metric: ClassVar[str] = "roc-auc"
-    split: ClassVar[Spec] = SPLIT
+    split: ClassVar[str] = SPLIT
     classes: ClassVar[int] = 1
     masks: ClassVar[None] = None
     published: ClassVar[None] = None

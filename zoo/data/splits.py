@@ -598,7 +598,9 @@ SPLITS = Splits(
         "per-class-20": _fixed(per_class, _PLANETOID_SUMMARY, train=20),
         **{f"per-class-{count}": _fixed_per_class(count) for count in (10, 50, 100, 200, 400)},
         "ratio": ratio,
-        **_fixed_shares("ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10"),
+        **_fixed_shares(
+            "ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10", "85-5-10"
+        ),
         "stratified": stratified,
         "time": by_time,
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),

@@ -28,6 +28,7 @@ from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
 from zoo.data.generated import GENERATED
+from zoo.data.links import LinkData
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
 from zoo.data.load.named import (
@@ -421,7 +422,7 @@ def scored_on(recipe: Recipe) -> str:
     dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
     name = word(dataset)
     if recipe.task:
-        split = word(options.pop("split", None) or "ratio-85-5-10")
+        split = word(options.pop("split", None) or LinkData.split)
         return f"{name}, links, {split}"
     split = word(options.pop("split", None) or default_split(name) or "")
     rest = [f"{key} {value}" for key, value in options.items() if (key, value) != ("horizon", 1)]
@@ -435,6 +436,6 @@ def metric_of(recipe: Recipe) -> str | None:
     )
     if recipe.task:
         named = recipe.train.get("metric", "task")
-        return "roc-auc" if named == "task" else word(named)
+        return LinkData.metric if named == "task" else word(named)
     of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))
