@@ -699,6 +699,7 @@ def _(data: Samples) -> list[Finding]:
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
+        *_unread(data),
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
@@ -707,6 +708,14 @@ def _(data: Samples) -> list[Finding]:
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
     ]  # fmt: skip
+
+
+def _unread(data: Samples) -> Iterator[Finding]:
+    """Tell how many rows of a file are no samples, because they cannot be read."""
+    if count := len(data.unread):
+        text = f"{count:,} of {count + len(data.y):,} rows, no samples: they cannot be read"
+        fix = "predictions have an empty row for each; correct them where they are wrong"
+        yield Finding("unread rows", "look", text, fix, {"unread": [*data.unread.values()]})
 
 
 def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
@@ -718,6 +727,8 @@ def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
     columns = _count_in_columns(arrays.features)
     fix = "samples are read as they are: change it where they come from"
     findings = _features(Graph(arrays, data.task, columns=columns))
+    if data.smiles:  # whose columns are the same whatever molecules there are
+        findings = [finding for finding in findings if finding.name != "constant features"]
     return [finding._replace(fix=fix) if finding.fix and columns else finding
             for finding in findings]  # fmt: skip
 

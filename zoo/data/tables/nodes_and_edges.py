@@ -328,7 +328,7 @@ def _parse_labels(
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if not names or choice.unlabelled:
         return unlabelled(len(table), choice.task), None
-    words = [_label_words(table[name], choice) for name in names]
+    words = [label_words(table[name], choice) for name in names]
     try:
         if len(words) > 1:
             return encode_text(np.stack(words, axis=1), choice.task)[0], tuple(names)
@@ -344,7 +344,7 @@ def _parse_labels(
     return labels, classes
 
 
-def _label_words(column: "Series", choice: Columns) -> np.ndarray:
+def label_words(column: "Series", choice: Columns) -> np.ndarray:
     """Return labels as text (N,), "" where unknown; truth values are True and False, as in a CSV.
 
     Numbers that are to be predicted have a point before the fraction.
