@@ -178,7 +178,9 @@ class Expect(_Strict):
     @classmethod
     def _check_share(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value > 1 and info.data.get("metric") is None:
-            raise ValueError("should be less than or equal to 1, or `metric: mse`, or rmse, beside it")
+            raise ValueError(
+                "should be less than or equal to 1, or `metric: mse` (or rmse) beside it"
+            )
         return value
 
 

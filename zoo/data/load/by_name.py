@@ -56,7 +56,13 @@ from zoo.data.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
-from zoo.tasks.labels import FORECASTING, GRAPHS, NODE_METRICS, infer_task, unknown_task
+from zoo.tasks.labels import (
+    FORECASTING,
+    GRAPH_METRICS,
+    NODE_METRICS,
+    infer_task,
+    unknown_task,
+)
 from zoo.tasks.losses import OWN
 
 TaskName = Literal[tuple(NODE_METRICS)]
@@ -303,7 +309,7 @@ def dataset_problems(
 def _task_problems(spec: object, path: tuple) -> list[Problem]:
     """Return what is wrong with a task that is none, whatever data it is asked of."""
     task = spec.get("task") if isinstance(spec, Mapping) else None
-    known = not isinstance(task, str) or task in (*NODE_METRICS, GRAPHS, FORECASTING)
+    known = not isinstance(task, str) or task in (*NODE_METRICS, *GRAPH_METRICS, FORECASTING)
     return [] if known else [Problem((*path, "task"), unknown_task(task))]
 
 
@@ -442,5 +448,5 @@ def metric_of(recipe: Recipe) -> str | None:
         return named
     if recipe.task:
         return LinkData.metric
-    of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    of_task = {**NODE_METRICS, **GRAPH_METRICS}.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))

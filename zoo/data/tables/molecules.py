@@ -67,12 +67,12 @@ _SYMBOLS = (
     "Br Kr Rb Sr Y Zr Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy "
     "Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf "
     "Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og"
-).split()
+)
 
 ATOM = (
     Property(
         lambda atom: atom.GetSymbol(),
-        {**{symbol: f"atom is {symbol}" for symbol in _SYMBOLS}, "other": "atom is other"},
+        {**{symbol: f"atom is {symbol}" for symbol in _SYMBOLS.split()}, "other": "atom is other"},
     ),
     Property(
         lambda atom: atom.GetChiralTag().name,

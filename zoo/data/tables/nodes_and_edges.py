@@ -56,7 +56,7 @@ from zoo.data.tables.sentence_vectors import sentence_vectors
 from zoo.data.tables.split_columns import SplitColumns, read_split
 from zoo.errors import ZooError, suggestion
 from zoo.system.files import user_path
-from zoo.tasks.labels import REGRESSION, Labels, doubtful, encode_text, is_word, unlabelled
+from zoo.tasks.labels import NUMBERS, Labels, doubtful, encode_text, is_word, unlabelled
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -354,7 +354,7 @@ def label_words(column: "Series", choice: Columns) -> np.ndarray:
         words = np.char.capitalize(words)
     if unknown is not None:
         words[is_word(words, str(unknown))] = ""
-    if choice.decimal == "comma" and choice.task == REGRESSION and kind_of(column) == "text":
+    if choice.decimal == "comma" and choice.task in NUMBERS and kind_of(column) == "text":
         words = np.char.translate(words, str.maketrans(",.", ".,"))
         if unknown is not None:
             words[is_word(words, str(unknown).replace(",", "."))] = ""
