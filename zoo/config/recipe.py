@@ -179,7 +179,7 @@ class Expect(_Strict):
     def _check_share(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value > 1 and info.data.get("metric") is None:
             raise ValueError(
-                "should be less than or equal to 1, or `metric: mse` (or rmse) beside it"
+                "should be less than or equal to 1, or `metric: mse` beside it, or rmse"
             )
         return value
 

@@ -694,7 +694,8 @@ def _(data: Samples) -> list[Finding]:
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
     names = data.ids, data.labels, data.feature_names
     arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
-    at_random = f"none of its own: {data.split} deals the labelled samples at random"
+    how = "by their scaffolds" if data.split == "scaffold" else "at random"
+    dealt = f"none of its own: {data.split} deals the labelled samples {how}"
     repeated = count - len({x.numpy().tobytes() for x in data.x.split(sizes.tolist())})
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
@@ -703,7 +704,7 @@ def _(data: Samples) -> list[Finding]:
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
-        *(_split(arrays, data.task) if masks else [Finding("split", "good", at_random)]),
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
         none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
