@@ -145,7 +145,7 @@ def read_tu(
     *,
     degrees: Count | None = None,
     edge_features: Literal["use", "ignore"] = "use",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     labels: Labels = "use",
     task: GraphClassification = GRAPHS,
 ) -> Samples:
@@ -156,7 +156,7 @@ def read_tu(
         degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
             neither labels nor attributes.
         edge_features: labels and attributes of edges, if there are some.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
         task: what for; there is one word for it.
     """
@@ -164,7 +164,7 @@ def read_tu(
         arrays = read_tu_folder(path, degrees, labels=labels == "use")
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays, readout)
+        return Samples.of_graphs(path.name, arrays)
 
 
 def read_list(
@@ -178,7 +178,7 @@ def read_list(
     degrees: Count | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     task: GraphClassification = GRAPHS,
 ) -> Samples:
     """Read a list of graphs with a label each, as PyTorch or DGL saves it.
@@ -198,13 +198,13 @@ def read_list(
             features.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         task: what for; there is one word for it.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
         arrays = read_graphs(path, label, feature, choice, degrees)
-        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
+        return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
