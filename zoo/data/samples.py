@@ -29,7 +29,7 @@ from zoo.tasks.labels import ACCURACY, GRAPHS
 GRAPHS_SPLIT = "ratio-80-10-10"
 """The split of a set of graphs where a recipe names none."""
 
-SET_ENCODING: Spec = {"name": "random_walk", "k": 16}
+SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
 """The encoding of a set of graphs where a recipe names none: models see structure by it."""
 
 SET_READOUT: Spec = "sum"
