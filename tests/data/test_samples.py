@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from zoo.data.samples import Samples
-from zoo.dgl import dgl
 from zoo.encodings import laplacian
 from zoo.errors import ZooError
 from zoo.graphs.examples import short_path, tiny_graph
