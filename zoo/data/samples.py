@@ -1,4 +1,4 @@
-"""Data sets of many graphs with one label each: images, sequences, molecules.
+"""Data sets of many graphs with labels of their own: images, sequences, molecules.
 
 A model of the zoo returns a row per node, and its readout (`zoo.nn.readouts`) makes an answer for
 each graph. Without one the mean of the logits is taken: the head is linear, so that this is its
@@ -24,10 +24,10 @@ from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
 from zoo.nn.readouts import VIRTUAL_NODE, last_node, mean_of_nodes
 from zoo.registry import Model
-from zoo.tasks.labels import ACCURACY, GRAPHS
+from zoo.tasks.labels import GRAPH_BINARY, GRAPH_METRICS, GRAPHS, classes_of
 
-GRAPHS_SPLIT = "ratio-80-10-10"
-"""The split of a set of graphs where a recipe names none."""
+GRAPHS_SPLIT, NUMBERS_SPLIT = "stratified-80-10-10", "ratio-80-10-10"
+"""The splits of a set of graphs where a recipe names none: of classes, and of other labels."""
 
 SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
 """The encoding of a set of graphs where a recipe names none: models see structure by it."""
@@ -93,12 +93,13 @@ class Samples(Separate):
         graphs: the graph of each of S samples.
         x: features of the nodes, those of one sample after the other, (N, F) fp32; or the number of
             the token at each node, (N,) int64.
-        y: classes (S,), int64, -1 where unknown.
+        y: classes (S,), int64, -1 where unknown; of `graph-multilabel` targets (S, T), of
+            `graph-regression` numbers (S,) or (S, T), both fp32, NaN where unknown.
         task: word of the task.
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (splits, S) bool: the benchmark's own, or None.
-        classes: how many classes there are.
+        classes: how many classes, or targets, there are.
         readout: of the logits of nodes, where a model has no readout of its own; `class-token`
             is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
@@ -106,7 +107,7 @@ class Samples(Separate):
         written: texts as they stand in their file (S,), whole; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
-        labels: the name of each class; None where they have none.
+        labels: the name of each class, or target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
@@ -169,11 +170,11 @@ class Samples(Separate):
             graphs=StoredGraphs(graphs, torch.arange(len(graphs))),
             x=torch.from_numpy(arrays.features),
             y=torch.from_numpy(arrays.labels),
-            task=GRAPHS,
-            metric=ACCURACY,
-            split=GRAPHS_SPLIT,
+            task=arrays.task,
+            metric=GRAPH_METRICS[arrays.task],
+            split=GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT,
             masks=None,
-            classes=len(arrays.label_names or ()) or int(arrays.labels.max()) + 1,
+            classes=classes_of(arrays.labels, arrays.label_names),
             readout=readout,
             labels=arrays.label_names,
             feature_names=arrays.feature_names,

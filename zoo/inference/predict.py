@@ -28,7 +28,7 @@ from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, match_features, match_labels
 from zoo.registry import Model
 from zoo.system.files import write_whole
-from zoo.tasks.labels import MULTILABEL
+from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
 from zoo.tasks.task import TASKS, Task, of_weights
 from zoo.training.batches import SampleBatches
@@ -431,13 +431,13 @@ def per_class(
         None where the task has no classes. A share of nothing, such as the precision of a class
         that is never predicted, is None.
     """
-    if task != MULTILABEL and pick(TASKS, task).kind not in ("classes", "binary"):
+    if task not in TARGETS and pick(TASKS, task).kind not in ("classes", "binary"):
         return None
     from sklearn.metrics import precision_recall_fscore_support as measure
 
     values = of_weights(task, OWN).probabilities(logits).numpy()
     names, truth, known = names_of(task, logits, labels), y.numpy(), labelled(y).numpy()
-    if task == MULTILABEL:
+    if task in TARGETS:
         scores = [
             [score[0] for score in measure(true[~np.isnan(true)], yes[~np.isnan(true)] >= 0.5,
                                            labels=[1], zero_division=np.nan)]

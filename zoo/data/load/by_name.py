@@ -55,7 +55,13 @@ from zoo.data.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
-from zoo.tasks.labels import FORECASTING, GRAPHS, NODE_METRICS, infer_task, unknown_task
+from zoo.tasks.labels import (
+    FORECASTING,
+    GRAPH_METRICS,
+    NODE_METRICS,
+    infer_task,
+    unknown_task,
+)
 
 TaskName = Literal[tuple(NODE_METRICS)]
 
@@ -300,7 +306,7 @@ def dataset_problems(
 def _task_problems(spec: object, path: tuple) -> list[Problem]:
     """Return what is wrong with a task that is none, whatever data it is asked of."""
     task = spec.get("task") if isinstance(spec, Mapping) else None
-    known = not isinstance(task, str) or task in (*NODE_METRICS, GRAPHS, FORECASTING)
+    known = not isinstance(task, str) or task in (*NODE_METRICS, *GRAPH_METRICS, FORECASTING)
     return [] if known else [Problem((*path, "task"), unknown_task(task))]
 
 
@@ -453,5 +459,5 @@ def metric_of(recipe: Recipe) -> str | None:
     if recipe.task:
         named = recipe.train.get("metric", "task")
         return LinkData.metric if named == "task" else word(named)
-    of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+    of_task = {**NODE_METRICS, **GRAPH_METRICS}.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))
