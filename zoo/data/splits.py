@@ -653,6 +653,7 @@ SPLITS = Splits(
         ),
         "scaffold": by_scaffold,
         "stratified": stratified,
+        **_fixed_shares("stratified", stratified, "80-10-10"),
         "time": by_time,
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },

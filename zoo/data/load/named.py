@@ -27,7 +27,7 @@ from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
 from zoo.data.load.readers import read_molecules, read_tu, series_of_json
 from zoo.data.mapped.reader import is_on_disk
-from zoo.data.samples import GRAPHS_SPLIT, Samples
+from zoo.data.samples import NUMBERS_SPLIT, Samples
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.tables.read import CsvFormat, read_header
 from zoo.data.texts import NODES as TEXT_NODES
@@ -466,7 +466,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
         *,
         degrees: Count | None = None,
         edge_features: Literal["use", "ignore"] = "use",
-        readout: Literal["mean"] = "mean",
+        readout: Literal["mean"] | None = None,
     ) -> Samples:
         files = f"the files of {SETS}/{folder}.zip ({folder}_A.txt and others)"
         path = obtain_folder(folder, tu_folder, fill, files)
@@ -478,7 +478,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
         f"{what}, of the TU collection.\n\nArgs:\n"
         "    degrees: columns for the degrees of nodes, up to this one.\n"
         "    edge_features: labels of edges, which some copies of the collection have not.\n"
-        "    readout: what is read of a graph: the `mean` of its nodes."
+        "    readout: `mean` of the logits of its nodes; left out, `readout` of the recipe."
     )
     return build
 
@@ -506,37 +506,35 @@ _TOX21 = [
 MOLECULES = {
     "esol": NamedMolecules(
         "1,128 molecules and how much of each water dissolves, the logarithm of mol/l",
-        GRAPH_REGRESSION, "rmse", GRAPHS_SPLIT, "delaney-processed.csv",
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "delaney-processed.csv",
         (["log_solubility"], ["measured log solubility in mols per litre"])),
     "freesolv": NamedMolecules(
         "642 molecules and their free energy of hydration, in kcal/mol",
-        GRAPH_REGRESSION, "rmse", GRAPHS_SPLIT, "SAMPL.csv", (["hydration_energy"], ["expt"])),
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "SAMPL.csv", (["hydration_energy"], ["expt"])),
     "lipophilicity": NamedMolecules(
         "4,200 molecules and how much rather they go into octanol than water, log D at pH 7.4",
-        GRAPH_REGRESSION, "rmse", GRAPHS_SPLIT, "Lipophilicity.csv", (["logd"], ["exp"])),
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "Lipophilicity.csv", (["logd"], ["exp"])),
     "bbbp": NamedMolecules(
         "2,050 molecules that pass from blood to brain, or do not; RDKit reads 2,039",
         GRAPH_BINARY, "roc-auc", "scaffold", "BBBP.csv", (["permeable"], ["p_np"])),
     "tox21": NamedMolecules(
         "7,831 molecules in twelve tests of toxicity; RDKit reads 7,823",
-        GRAPH_MULTILABEL, "roc-auc", GRAPHS_SPLIT, "tox21.csv", (_TOX21,)),
+        GRAPH_MULTILABEL, "roc-auc", NUMBERS_SPLIT, "tox21.csv", (_TOX21,)),
 }  # fmt: skip
 """The data sets of molecules by name."""
 
 
 def _named_molecules(name: str, known: NamedMolecules) -> Callable[..., Samples]:
-    def build(*, readout: Literal["mean"] = "mean") -> Samples:
+    def build() -> Samples:
         what = f"MoleculeNet's {known.file}, as {name}.csv, in it or in its folder `molecules`,"
         path = data_file(f"{name}.csv", what, "molecules")
         names = read_header(path, CsvFormat())
         labels = next((own for own in known.labels if {*own} <= {*names}), known.labels[0])
-        data = read_molecules(path, label=labels, task=known.task, readout=readout)
+        data = read_molecules(path, label=labels, task=known.task)
         return dataclasses.replace(data, name=name, metric=known.metric, split=known.split)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = (
-        f"{known.what}.\n\nArgs:\n    readout: what is read of a molecule: the `mean` of its atoms."
-    )
+    build.__doc__ = f"{known.what}."
     return build
 
 

@@ -148,7 +148,7 @@ def read_tu(
     *,
     degrees: Count | None = None,
     edge_features: Literal["use", "ignore"] = "use",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     label: Names | None = None,
     labels: Labels = "use",
     task: GraphTask | None = None,
@@ -160,7 +160,7 @@ def read_tu(
         degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
             neither labels nor attributes.
         edge_features: labels and attributes of edges, if there are some.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         label: which columns of the labels, or attributes, of graphs are predicted, such as
             `attribute 0`; left out, all.
         labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
@@ -173,7 +173,7 @@ def read_tu(
         )
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays, readout)
+        return Samples.of_graphs(path.name, arrays)
 
 
 def read_list(
@@ -187,7 +187,7 @@ def read_list(
     degrees: Count | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     task: GraphTask | None = None,
 ) -> Samples:
     """Read a list of graphs with a label each, as PyTorch or DGL saves it.
@@ -208,14 +208,14 @@ def read_list(
             features.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         task: what the labels are for; left out, classes, or targets of 0 and 1 where a graph has
             several.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
         arrays = read_graphs(path, list_names(label), feature, choice, degrees, task)
-        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
+        return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
 
 
 def read_molecules(
@@ -229,7 +229,6 @@ def read_molecules(
     unknown: str | int | None = None,
     separator: Separator | None = None,
     decimal: Decimal = "point",
-    readout: Literal["mean"] = "mean",
     task: GraphTask | None = None,
 ) -> Samples:
     """Read a table with a column of SMILES: molecules, graphs of atoms and bonds, by RDKit.
@@ -248,14 +247,13 @@ def read_molecules(
         unknown: what stands for a label that is not known, beside an empty cell.
         separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
-        readout: what is read of a molecule: the `mean` of its atoms.
         task: what the labels are for; left out, as these say.
     """
     choice = Columns(id, label, split_column, [], unknown=unknown, task=task, decimal=decimal,
                      unlabelled=labels == "ignore")  # fmt: skip
     with reading(path, "a table of molecules"):
         table = read_molecule_table(path, smiles, choice, CsvFormat(separator, decimal))
-        data = Samples.of_graphs(path.stem, table.graphs, readout)
+        data = Samples.of_graphs(path.stem, table.graphs)
     return dataclasses.replace(
         data, ids=table.ids, smiles=table.smiles, unread=table.unread,
         masks=table.masks and {part: torch.from_numpy(mask) for part, mask in table.masks.items()},
