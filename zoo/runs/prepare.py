@@ -20,7 +20,7 @@ from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.features import far_from_standard
 from zoo.data.links import LinkData
-from zoo.data.load import load_data, own_files
+from zoo.data.load import load_data, own_files, usual_structure
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
@@ -103,6 +103,7 @@ def prepare(plan: Plan) -> Prepared:
         data = LinkData.of(data, pick(OF_RECIPES, plan.task))
     check_batching(plan, data)
     _warn(plan, data)
+    _warn_of_structure(plan)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
     task = task_of(plan, data)
     check_task(plan, task)
@@ -159,6 +160,18 @@ def _warn(plan: Plan, data: Dataset) -> None:
                 f"`features: standard` is by the means and deviations of {data.name}, not those "
                 f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
             )
+
+
+def _warn_of_structure(plan: Plan) -> None:
+    """Say which encoding and which readout a set of graphs has unasked."""
+    recipe, usual = plan.recipe, usual_structure(plan.dataset)
+    unasked = [key for key in usual if getattr(recipe, key) is None]
+    if unasked:
+        words = [f"`{key}: {word(getattr(plan, key))}`" for key in unasked]
+        logging.getLogger(__name__).warning(
+            f"{plan.dataset['name']} is a set of graphs and has {' and '.join(words)} by default, "
+            "so that models see the structure; name others, or none, to change that."
+        )
 
 
 def _warn_of_scales(plan: Plan, data: Dataset) -> None:
