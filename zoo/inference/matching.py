@@ -19,6 +19,7 @@ from zoo.data.files.graph_set_arrays import OF_LABELS
 from zoo.data.samples import Samples
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
+from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import Model
 from zoo.tasks.labels import BINARY, GRAPH_BINARY, LINKS, NUMBERS, TRANSLATION
 from zoo.weights.transfer import shortened
@@ -45,7 +46,9 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     if context is not None:
         data = _concatenate(match_columns(model, context), data)
     data = _with_graph_of_training(data, about)
-    return data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    virtual = word(model.config.get("readout") or "") == VIRTUAL_NODE
+    return data.with_virtual_nodes() if virtual else data
 
 
 def match_graph(model: Model, data: Dataset) -> Dataset:

@@ -106,19 +106,27 @@ def run_inference(
         def forward(graph, x: Tensor) -> Tensor:
             return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()
 
-        run = _of_samples if data.batching[0] == "samples" else _of_nodes
-        return run(data, forward, size, layerwise, device)
+        if data.batching[0] != "samples":
+            return _of_nodes(data, forward, size, layerwise, device)
+        reader = model if read is logits else None
+        return _of_samples(reader, data, forward, size, layerwise, device)
 
 
 def _of_samples(
-    data: Samples, forward: Callable, size: int | None, layerwise: bool, device
+    model: Model | None,
+    data: Samples,
+    forward: Callable,
+    size: int | None,
+    layerwise: bool,
+    device: str | torch.device,
 ) -> tuple[Tensor, float]:
     if layerwise:
         raise ZooError(
             f"{data.name} is many small graphs, which take bounded memory; leave out --layerwise."
         )
     samples = torch.arange(len(data.y))
-    return SampleBatches(data, samples, device, size=size).logits(forward, samples).cpu(), 0.0
+    loader = SampleBatches(data, samples, device, size=size)
+    return loader.logits(forward, samples, model).cpu(), 0.0
 
 
 def _of_nodes(

@@ -45,9 +45,9 @@ from zoo.data.load.named import (
     on_disk_folder,
     path_of,
 )
-from zoo.data.load.readers import KINDS, READERS, dataset_reader, graph_reader
+from zoo.data.load.readers import KINDS, READERS, SETS, dataset_reader, graph_reader
 from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
-from zoo.data.samples import GRAPHS_SPLIT, Separate
+from zoo.data.samples import GRAPHS_SPLIT, SET_ENCODING, SET_READOUT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
@@ -421,6 +421,22 @@ def usual_batching(spec: Spec) -> str | None:
     kind = builder and typing.get_type_hints(builder).get("return")
     usual = getattr(kind, "batching", Dataset.batching)[0]
     return None if usual == Dataset.batching[0] else usual
+
+
+def usual_structure(spec: Spec) -> dict[str, Spec]:
+    """Return the usual `encoding` and `readout` of a set of graphs, nothing for other data.
+
+    Args:
+        spec: what names the data. Where it says `readout: mean`, the mean of the logits is read.
+    """
+    spec = _mapping(spec)
+    name = spec["name"]
+    builder = dict.get(SET_WORDS, name) or (
+        None if name in DATASETS else dataset_reader(path_of(name), spec)
+    )
+    if builder not in (*SET_WORDS.values(), *SETS.values()):
+        return {}
+    return {"encoding": SET_ENCODING} | ({} if spec.get("readout") else {"readout": SET_READOUT})
 
 
 def scored_on(recipe: Recipe) -> str:

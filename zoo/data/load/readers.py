@@ -146,7 +146,7 @@ def read_tu(
     *,
     degrees: Number | None = None,
     edge_features: Literal["use", "ignore"] = "use",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     label: Names | None = None,
     labels: Labels = "use",
     task: GraphTask | None = None,
@@ -158,7 +158,7 @@ def read_tu(
         degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
             nodes have neither labels nor attributes, or all the same.
         edge_features: labels and attributes of edges, if there are some.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         label: which columns of the labels, or attributes, of graphs are predicted, such as
             `attribute 0`; left out, all.
         labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
@@ -171,7 +171,7 @@ def read_tu(
         )
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays, readout)
+        return Samples.of_graphs(path.name, arrays)
 
 
 def read_list(
@@ -185,7 +185,7 @@ def read_list(
     degrees: Number | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     task: GraphTask | None = None,
 ) -> Samples:
     """Read a list of graphs with a label each, as PyTorch or DGL saves it.
@@ -206,14 +206,14 @@ def read_list(
             nodes have no features, or all the same.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         task: what the labels are for; left out, classes, or targets of 0 and 1 where a graph has
             several.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
         arrays = read_graphs(path, list_names(label), feature, choice, degrees, task)
-        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
+        return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
 
 
 def read_graph_tables(
@@ -247,7 +247,7 @@ def read_graph_tables(
     direction: Direction = "both",
     separator: Separator | None = None,
     decimal: Decimal = "point",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
     task: GraphTask | None = None,
 ) -> Samples:
     """Read a set of graphs from tables `graphs`, `nodes` and `edges`, in CSV or Parquet.
@@ -290,7 +290,7 @@ def read_graph_tables(
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
         separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         task: what the labels are for; left out, classes, or several targets.
     """
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
@@ -302,7 +302,7 @@ def read_graph_tables(
             path, choice, graph, (source, target), edge_columns, CsvFormat(separator, decimal),
             degrees,
         )  # fmt: skip
-        return Samples.of_graphs(path.resolve().name, arrays, readout, duplicates, direction)
+        return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
