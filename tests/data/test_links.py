@@ -101,6 +101,7 @@ def test_what_has_few_links_is_refused():
 def test_a_split_of_nodes_is_none_of_links():
     with pytest.raises(ZooError, match="per-class-20 is none of links"):
         split_of(karate(), "per-class-20", 0)
+    assert len(split_of(karate(), "folds-3", 0).test) == 26
 
 
 def test_a_graph_without_other_pairs_says_so():

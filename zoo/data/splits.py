@@ -718,7 +718,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     has_times = data.splits or data.times is not None
     none = {PAIRS, *(() if has_times else TIME_SPLITS)}
     allowed = data.splits or [key for key in SPLITS if key not in none]
-    if name in SPLITS and name not in allowed:
+    any_number = re.fullmatch(FOLDS_PATTERN, name) is not None and "folds" in allowed
+    if name in SPLITS and name not in allowed and not any_number:
         fix = f"leave `split: {name}` out, or choose from {', '.join(allowed)}."
         if name in TIME_SPLITS and data.unit == "links":
             fix = f"name the edges' column of times, `dataset.edge_time: COLUMN`, or {fix}"
