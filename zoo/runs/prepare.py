@@ -100,7 +100,7 @@ def prepare(plan: Plan) -> Prepared:
         )
     data = _in_terms_of_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     if plan.task is not None:
-        data = LinkData.of(data, pick(OF_RECIPES, plan.task))
+        data = LinkData.of(data, pick(OF_RECIPES, plan.task), plan.split)
     check_batching(plan, data)
     _warn(plan, data)
     _warn_of_structure(plan)
@@ -323,7 +323,7 @@ def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
 def hash_files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     paths = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    paths += split_files(plan.split)
+    paths += split_files(plan.split).values()
     paths = [*own_files(plan.dataset), *(path for path in paths if path.is_file())]
     names = [path.name for path in paths]
     digests = {
@@ -341,7 +341,7 @@ def hash_data_files(plan: Plan, recorded: dict[str, str] | None = None) -> dict[
     if recorded is None:
         return hash_files(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
-    names = {path_name(path) for path in [*others, *split_files(plan.split)]}
+    names = {path_name(path) for path in [*others, *split_files(plan.split).values()]}
     return {name: recorded[name] for name in recorded.keys() - names}
 
 
