@@ -22,12 +22,14 @@ from zoo.ops.chunks import row_blocks
 from zoo.ops.global_sums import Sums, by_sums, count_nodes, sum_over_nodes
 from zoo.ops.linear import Projected, as_tensors, linear_map, sum_of_products
 from zoo.ops.precision import in_fp32
+from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.second_gradients import second_gradients
 
 Base = Literal["own", "all", "none"]
 Divisor = Literal["frobenius", "row", "none"]
 
 
+@for_ragged
 @by_sums
 def linear_attention(
     q: Tensor | Projected,
@@ -37,6 +39,7 @@ def linear_attention(
     qk_norm: Divisor,
     base: Base,
     sums: Sums | None = None,
+    ragged: Ragged | None = None,
 ) -> Tensor:
     """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, E), sums in fp32 or wider.
 
@@ -49,7 +52,10 @@ def linear_attention(
         base: b_i and m: `own`, N v_i and N; `all`, sum_j v_j and N; `none`, 0 and 0. The divisor
             is kept above 0.
         sums: over all nodes, where q, k and v are those of some.
+        ragged: of sets of several sizes, whose rows q, k and v are, (N, H, D).
     """
+    if ragged is not None:
+        return _of_ragged(*as_tensors(q, k, v), qk_norm, base, ragged)
     chosen = way(q, k, v, qk_norm=qk_norm, base=base, sums=sums)
     if chosen == "gram":
         return gram_attention.linear_mean_of_maps(q, k, v, base)
@@ -76,6 +82,14 @@ def way(
     return "scores" if q.shape[-3] <= q.shape[-1] else "state"
 
 
+def _of_ragged(q, k, v, qk_norm: Divisor, base: Base, ragged: Ragged) -> Tensor:
+    """Return `linear_attention` of sets cut into blocks, rows of zeros adding nothing to sums."""
+    blocks = ragged.blocks()
+    q, k, v = map(blocks.cut, (q, k, v))
+    out = _normalised_mean(q, k, v, qk_norm, base, blocks, "sums")
+    return blocks.join(torch.where(blocks.count == 1, v, out))  # whose denominator may vanish
+
+
 @in_fp32
 def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Tensor:
     q, k = (_QUERY_KEY_NORMS[qk_norm](x, sums) for x in (q, k))
@@ -85,7 +99,7 @@ def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Te
 def _frobenius(x: Tensor, sums: Sums | None) -> Tensor:
     norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
     if sums is not None:
-        norm = sum_over_nodes(sums, norm.square())[0].sqrt()
+        norm = sum_over_nodes(sums, norm.square())[0].clamp(min=1e-24).sqrt()
     return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
 
 
@@ -119,9 +133,9 @@ def linear_mean(
 
 def _share(q: Tensor, keys: Tensor, base: Base, n: int) -> Tensor:
     """Return one over the divisor, (..., N, H, 1), for the sum of n keys (..., H, D)."""
-    mass = torch.einsum("...nhd,...hd->...nh", q, keys)
+    mass = torch.einsum("...nhd,...hd->...nh", q, keys).unsqueeze(-1)
     mass = mass if base == "none" else mass + n
-    return mass.clamp(min=_least(q, base, n)).reciprocal().unsqueeze(-1)
+    return mass.clamp(min=_least(q, base, n)).reciprocal()
 
 
 def _least(q: Tensor, base: Base, n: int) -> float:
