@@ -105,6 +105,8 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
     sizes = [size for size in node_counts(graph) if size]  # an empty graph has no rows
     if len(sizes) <= 1:
         return function(*tensors)
+    if len(set(sizes)) == 1:
+        return function(*(x.unflatten(0, (-1, sizes[0])) for x in tensors)).flatten(0, 1)
     order, back = _by_size(tuple(sizes), tensors[0].device)
     rows = [x.index_select(0, order) for x in tensors]
     outs, start = [], 0

@@ -40,7 +40,7 @@ def edge_log_probabilities(
     else:
         blocks = ragged.blocks()
         logs = log_features(blocks.cut(k), w, epsilon, blocks=blocks)
-        _, sums = blocks.softmax(logs)
+        sums = blocks.logsumexp(logs)
         keys = blocks.join(logs)
         mass = blocks.join((blocks.cut(queries) + sums).logsumexp(-1, keepdim=True))
     mass = mass.squeeze(-1)  # (N, H)

@@ -73,9 +73,9 @@ def performer(
     q, k, v = map(sets.cut, (q, k, v))
     w = w.to(q) * q.shape[-1] ** -0.25
     lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
-    keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
-    shares, mass = sets.softmax(keys)  # mass (..., 1, H, M), the log of each feature's sum
-    (averages,) = sets.total(torch.einsum("...nhm,...nhd->...hmd", shares, v))
+    # log f(k)
+    keys = torch.einsum("...nhd,md->...nhm", k, w) - sets.only(lengths / 2, torch.inf)
+    averages, mass = sets.averages(keys, v)  # mass (..., 1, H, M), the log of each feature's sum
     # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
     shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
     return sets.join(torch.einsum("...nhm,...hmd->...nhd", shares, averages))

@@ -67,14 +67,14 @@ def gumbel_attention(
 def _of_blocks(q, k, v, w: Tensor, noise: Tensor | None, epsilon: float, blocks: Blocks) -> Tensor:
     """Return `gumbel_attention` of sets of several sizes, as autograd knows it."""
     queries, keys, values = map(blocks.cut, (q, k, v))  # (B, P, H, D)
-    queries = log_features(queries, w, epsilon).unsqueeze(-2)
-    noisy = log_features(keys, w, epsilon, blocks=blocks).unsqueeze(-2)  # (B, P, H, 1, M)
+    queries, keys = log_features(queries, w, epsilon), log_features(keys, w, epsilon, blocks=blocks)
+    shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (B, P, H, K)
     if noise is not None:
-        noisy = noisy + blocks.cut(noise.movedim(0, -1).to(noisy.dtype)).unsqueeze(-1)
-    shares, sums = blocks.softmax(noisy)  # (B, P, H, K, M), (B, 1, H, K, M)
-    (averages,) = blocks.total(torch.einsum("bphkm,bphe->bhkme", shares, values))
-    shares = (queries + sums).softmax(-1)
-    out = torch.einsum("bphkm,bhkme->bphe", shares, averages) / shares.shape[-2]
+        shifts = blocks.cut(noise.movedim(0, -1).to(keys.dtype))
+    averages, sums = blocks.averages(_noisy(keys, shifts).flatten(-2), values)
+    sums = sums.unflatten(-1, (-1, keys.shape[-1]))  # (B, 1, H, K, M)
+    shares = (queries.unsqueeze(-2) + sums).softmax(-1).flatten(-2)
+    out = torch.einsum("bphm,bhme->bphe", shares, averages) / shifts.shape[-1]
     return blocks.join(out)
 
 
@@ -90,17 +90,19 @@ def log_features(
     With an epsilon it is log(exp(w_m x - |x|^2 / 2 - s) + epsilon), as in the authors' program: s
     is the largest w_m x over the dimensions `over` of the result, the features for a query, nodes
     and features for the keys of a set, in `blocks` or one alone. It cancels out of the attention,
-    but for the epsilon.
+    but for the epsilon. In blocks the logarithm is -inf where there is no key.
     """
     with torch.autocast(x.device.type, enabled=False):
         x = wide(x) * x.shape[-1] ** -0.25
         along, half = x @ w.to(x).mT, x.square().sum(-1, keepdim=True) / 2
         if not epsilon or not along.numel():  # of no node there is no largest
-            return along - half
+            return along - (half if blocks is None else blocks.only(half, torch.inf))
         least = along.new_full((), math.log(epsilon))
         peaks = along.amax(over, keepdim=True)
-        peaks = peaks if blocks is None else blocks.largest(peaks)
-        return torch.logaddexp(along - half - peaks, least)
+        if blocks is None:
+            return torch.logaddexp(along - half - peaks, least)
+        peaks = blocks.largest(blocks.only(peaks, -torch.inf))
+        return blocks.only(torch.logaddexp(along - half - peaks, least), -torch.inf)
 
 
 def gumbel_noise(shape: tuple[int, ...], seed: int | None, device: torch.device) -> Tensor:

@@ -112,31 +112,39 @@ class Blocks(NamedTuple):
         return self.count
 
     def mean(self, x: Tensor) -> Tensor:
-        """Return the mean over the rows of a set, (B, 1, ...), for x (B, P, ...)."""
-        (sums,) = self.total(x.masked_fill(self._lacks(x), 0.0).sum(1, keepdim=True))
+        """Return the mean over the rows of a set, (B, 1, H, D), for x (B, P, H, D)."""
+        filled = self.filled.squeeze(-1).to(x.dtype)  # (B, P, 1)
+        (sums,) = self.total(torch.einsum("bphd,bpx->bxhd", x, filled))
         return sums / self.count
 
     def largest(self, x: Tensor) -> Tensor:
         """Return the largest over the rows of a set, (B, 1, ...), for x (B, P, ...)."""
-        x = x.masked_fill(self._lacks(x), -torch.inf).amax(1, keepdim=True)
+        x = x.amax(1, keepdim=True)
         owners = self.owners.view(-1, *(1,) * (x.dim() - 1)).expand_as(x)
         peaks = x.new_full((self.sets, *x.shape[1:]), -torch.inf)
         return peaks.scatter_reduce(0, owners, x, "amax").index_select(0, self.owners)
 
-    def softmax(self, logs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the softmax over the rows of a set, and the logarithm of what it is divided by.
+    def only(self, x: Tensor, other: float) -> Tensor:
+        """Return x (B, P, H, D), another number where there is no row."""
+        return x.masked_fill(~self.filled, other)
+
+    def averages(self, logs: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the averages of v by exp(logs), (B, H, M, E), and their log sums, (B, 1, H, M).
 
         Args:
-            logs: (B, P, ...); the logarithm is (B, 1, ...).
+            logs: (B, P, H, M), -inf where there is no row.
+            v: (B, P, H, E).
         """
         peaks = self.largest(logs.detach())
-        terms = (logs - peaks).masked_fill(self._lacks(logs), -torch.inf).exp()
-        (sums,) = self.total(terms.sum(1, keepdim=True))
-        return terms / sums, sums.log() + peaks
+        terms = (logs - peaks).exp_()
+        sums, averages = self.total(terms.sum(1, keepdim=True), _state(terms, v))
+        return averages / sums.squeeze(1).unsqueeze(-1), sums.log() + peaks
 
-    def _lacks(self, x: Tensor) -> Tensor:
-        """Return where there is no row, to be broadcast to x (B, P, ...)."""
-        return ~self.filled.view(*self.filled.shape[:2], *(1,) * (x.dim() - 2))
+    def logsumexp(self, logs: Tensor) -> Tensor:
+        """Return the log sums of `averages`, (B, 1, H, M), for logs (B, P, H, M)."""
+        peaks = self.largest(logs.detach())
+        (sums,) = self.total((logs - peaks).exp_().sum(1, keepdim=True))
+        return sums.log() + peaks
 
 
 class Even:
@@ -165,10 +173,20 @@ class Even:
         return x.mean(-3, keepdim=True)
 
     @staticmethod
-    def softmax(logs: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the softmax over the rows, and the logarithm of what it is divided by."""
-        mass = logs.logsumexp(-3, keepdim=True)
-        return logs.softmax(-3), mass
+    def only(x: Tensor, other: float) -> Tensor:
+        """Return x: no row is missing."""
+        return x
+
+    @staticmethod
+    def averages(logs: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the averages of v by exp(logs), (..., H, M, E), and their log sums."""
+        sums = logs.logsumexp(-3, keepdim=True)  # (..., 1, H, M)
+        return _state(logs.softmax(-3), v), sums
+
+
+def _state(k: Tensor, v: Tensor) -> Tensor:
+    """Return k^T v of each head, (..., H, M, E)."""
+    return torch.einsum("...nhm,...nhe->...hme", k, v)
 
 
 class Buckets(NamedTuple):
