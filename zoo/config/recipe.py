@@ -199,7 +199,8 @@ class Contents(_Strict):
     dataset: _Named = Field(description="the graph, its split and its task")
     task: _Named | None = Field(None, description="link-prediction, of a graph's own links")
     graph: _Named = Field("own", description="the edges: own, none, or made of the features")
-    encoding: _Named = Field("none", description="features computed from the graph alone")
+    encoding: _Named | None = Field(None, description="features computed from the graph alone")
+    readout: _Named | None = Field(None, description="of graphs: how nodes become one answer")
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
     seeds: _Seeds = Field([0], description="one run is made with each seed")
@@ -223,7 +224,9 @@ class Recipe(Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        empty = {key: None for key in ("task", "start_from", "expect", "verified")}
+        empty = {
+            key: None for key in ("task", "encoding", "readout", "start_from", "expect", "verified")
+        }
         empty |= {"graph": "own", "differs": [], "imports": [], "search": {}}
         return {key: value for key, value in data.items() if empty.get(key, ...) != value}
 
@@ -234,6 +237,7 @@ class Recipe(Contents):
         What it should reach, what was measured and where it differs from its source are no part.
         """
         data = {key: value for key, value in self.plain().items() if key not in UNTRAINED_KEYS}
+        data.setdefault("encoding", "none")  # so that older checksums hold
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -1,14 +1,14 @@
-"""Data sets of many graphs with one label each: images, sequences, molecules.
+"""Data sets of many graphs with labels of their own: images, sequences, molecules.
 
-A model of the zoo returns a row of logits per node. Its head is linear, so that the mean of the
-logits over a graph is the head's output for the mean of the features: no model needs a readout.
+A model of the zoo returns a row per node, and its readout (`zoo.nn.readouts`) makes an answer for
+each graph. Without one the mean of the logits is taken: the head is linear, so that this is its
+output for the mean of the features.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -22,13 +22,21 @@ from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
-from zoo.tasks.labels import ACCURACY, GRAPHS
+from zoo.nn.readouts import VIRTUAL_NODE, last_node, mean_of_nodes
+from zoo.registry import Model
+from zoo.tasks.labels import GRAPH_BINARY, GRAPH_METRICS, GRAPHS, classes_of
 
-GRAPHS_SPLIT = "ratio-80-10-10"
-"""The split of a set of graphs where a recipe names none."""
+GRAPHS_SPLIT, NUMBERS_SPLIT = "stratified-80-10-10", "ratio-80-10-10"
+"""The splits of a set of graphs where a recipe names none: of classes, and of other labels."""
 
-Readout = Literal["mean", "class-token"]
-"""The type of an option `readout`."""
+SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
+"""The encoding of a set of graphs where a recipe names none: models see structure by it."""
+
+SET_READOUT: Spec = "sum"
+"""The readout of a set of graphs where a recipe names none."""
+
+Pooling = Literal["mean", "class-token"]
+"""The type of an option `readout` of data: what is read of the logits of a sample's nodes."""
 
 
 class Encodings(NamedTuple):
@@ -85,19 +93,21 @@ class Samples(Separate):
         graphs: the graph of each of S samples.
         x: features of the nodes, those of one sample after the other, (N, F) fp32; or the number of
             the token at each node, (N,) int64.
-        y: classes (S,), int64, -1 where unknown.
+        y: classes (S,), int64, -1 where unknown; of `graph-multilabel` targets (S, T), of
+            `graph-regression` numbers (S,) or (S, T), both fp32, NaN where unknown.
         task: word of the task.
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (splits, S) bool: the benchmark's own, or None.
-        classes: how many classes there are.
-        readout: word of `READOUTS`; `class-token` is the last node of each graph.
+        classes: how many classes, or targets, there are.
+        readout: of the logits of nodes, where a model has no readout of its own; `class-token`
+            is the last node of each graph.
         tokens: how many tokens there are, where x is their numbers.
         tokenizer: of texts, a `zoo.sequences.data.tokenizer.Tokenizer`; None of others.
         written: texts as they stand in their file (S,), whole; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
-        labels: the name of each class; None where they have none.
+        labels: the name of each class, or target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
@@ -118,7 +128,7 @@ class Samples(Separate):
     split: str
     masks: dict[str, Tensor] | None
     classes: int
-    readout: Readout = "mean"
+    readout: Pooling = "mean"
     tokens: int | None = None
     tokenizer: Any = None
     written: Sequence[str] | None = None
@@ -134,7 +144,7 @@ class Samples(Separate):
         cls,
         name: str,
         arrays: GraphSetArrays,
-        readout: Readout = "mean",
+        readout: Pooling = "mean",
         duplicates: Duplicates = "mean",
         direction: Direction = "both",
     ) -> Samples:
@@ -160,11 +170,11 @@ class Samples(Separate):
             graphs=StoredGraphs(graphs, torch.arange(len(graphs))),
             x=torch.from_numpy(arrays.features),
             y=torch.from_numpy(arrays.labels),
-            task=GRAPHS,
-            metric=ACCURACY,
-            split=GRAPHS_SPLIT,
+            task=arrays.task,
+            metric=GRAPH_METRICS[arrays.task],
+            split=GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT,
             masks=None,
-            classes=len(arrays.label_names or ()) or int(arrays.labels.max()) + 1,
+            classes=classes_of(arrays.labels, arrays.label_names),
             readout=readout,
             labels=arrays.label_names,
             feature_names=arrays.feature_names,
@@ -229,9 +239,50 @@ class Samples(Separate):
             x = torch.cat([x, self.encodings.rows[rows]], dim=1)
         return self.graphs.batch(chosen), x
 
-    def reader(self, chosen: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return what makes a row for each of some samples (B,) of the rows of their nodes."""
-        return partial(READOUTS[self.readout], sizes=self.graphs.sizes[chosen])
+    def pool(self, chosen: Tensor, rows: Tensor, model: Model | None = None) -> Tensor:
+        """Return a row for each of some samples (B,), for the rows of their nodes.
+
+        Args:
+            chosen: the samples.
+            rows: of their nodes, (n, E).
+            model: whose readout is used, if it has one.
+        """
+        sizes = self.graphs.sizes[chosen]
+        if hasattr(model, "head_readout"):
+            return model.read_graphs(rows, sizes)
+        return (
+            last_node(rows, sizes) if self.readout == "class-token" else mean_of_nodes(rows, sizes)
+        )
+
+    def with_virtual_nodes(self) -> Samples:
+        """Return the data set with a last node in each graph that is linked with all others.
+
+        It has no features, but for a column to the right of x that is 1 there and 0 elsewhere.
+
+        Raises:
+            ZooError: the nodes are tokens, or several samples share a graph, as images do.
+        """
+        if self.tokens is not None or not isinstance(self.graphs, StoredGraphs):
+            raise ZooError(
+                f"{self.name} is not of graphs to which a virtual node could be added; write "
+                "another `readout`, such as `mean`."
+            )
+        x = _with_last_rows(self.x, self.graphs.sizes)
+        mark = _with_last_rows(x.new_zeros(len(self.x), 1), self.graphs.sizes, 1.0)
+        encodings = self.encodings
+        if encodings is not None:
+            own = self.graphs.distinct()[0]
+            sizes = torch.tensor([graph.num_nodes() for graph in own])
+            starts = encodings.starts + self.graphs.kinds
+            encodings = Encodings(_with_last_rows(encodings.rows, sizes), starts)
+        names = self.feature_names and (*self.feature_names, VIRTUAL_NODE)
+        return dataclasses.replace(
+            self,
+            graphs=self.graphs.with_virtual_nodes(),
+            x=torch.cat([x, mark], dim=1),
+            encodings=encodings,
+            feature_names=names,
+        )
 
     @property
     def _starts(self) -> Tensor:
@@ -249,30 +300,11 @@ def encodings_of(
     return Encodings(torch.cat(rows).float(), sizes.cumsum(0) - sizes)
 
 
-def mean_of_nodes(rows: Tensor, sizes: Tensor) -> Tensor:
-    """Return the mean of the rows of each graph, (B, C) fp32, for rows (n, C) and sizes (B,).
-
-    It is 0 of a graph without nodes.
-    """
-    rows = rows.float()
-    if len(rows) and (sizes == sizes[0]).all():
-        return rows.unflatten(0, (len(sizes), -1)).mean(dim=1)
-    owners = torch.repeat_interleave(sizes).to(rows.device)
-    total = rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owners, rows)
-    return total / sizes.clamp(min=1).to(rows).unsqueeze(1)
-
-
-def class_token(rows: Tensor, sizes: Tensor) -> Tensor:
-    """Return the last row of each graph, (B, C), for rows (n, C) and sizes (B,); 0 of no nodes."""
-    filled = sizes.nonzero().squeeze(1)
-    last = rows[(sizes.cumsum(0) - 1)[filled].to(rows.device)]
-    if len(last) == len(sizes):
-        return last
-    return rows.new_zeros(len(sizes), rows.shape[1]).index_copy(0, filled.to(rows.device), last)
-
-
-READOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": mean_of_nodes,
-    "class-token": class_token,
-}
-"""Word to `(rows of the nodes (n, C), sizes of the graphs (B,)) -> (B, C)`."""
+def _with_last_rows(rows: Tensor, sizes: Tensor, value: float = 0.0) -> Tensor:
+    """Return rows (n, F) of graphs of some sizes (B,), with one more after those of each."""
+    ends = sizes.cumsum(0) + torch.arange(len(sizes))
+    old = torch.ones(len(rows) + len(sizes), dtype=torch.bool)
+    old[ends] = False
+    longer = rows.new_full((len(old), rows.shape[1]), value)
+    longer[old] = rows
+    return longer

@@ -602,6 +602,7 @@ SPLITS = Splits(
             "ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10", "85-5-10"
         ),
         "stratified": stratified,
+        **_fixed_shares("stratified", stratified, "80-10-10"),
         "time": by_time,
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },

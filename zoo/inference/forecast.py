@@ -326,11 +326,11 @@ def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor | No
     new, predicted = data.batch(chosen)[1].numpy(), []
     for rows, step in zip(known.T, targets.T, strict=True):
         predicted.append(Ridge(alpha=PENALTY).fit(inputs[rows], step[rows]).predict(new))
-    return data.reader(chosen)(torch.from_numpy(np.stack(predicted, axis=1)))
+    return data.values_of(torch.from_numpy(np.stack(predicted, axis=1)))
 
 
 def _values_before(data: Snapshots, chosen: Tensor, back: Callable[[int], Tensor]) -> Tensor:
     """Return values so many times before the last that is read, for each step to come."""
     last = chosen + data.lags - 1
     steps = [data.x[last - back(step), :, 0] for step in range(1, data.horizon + 1)]
-    return data.reader(chosen)(torch.stack(steps, dim=2).flatten(0, 1))  # (B * N, horizon)
+    return data.values_of(torch.stack(steps, dim=2).flatten(0, 1))  # (B * N, horizon)

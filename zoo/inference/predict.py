@@ -28,7 +28,7 @@ from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, match_features, match_labels
 from zoo.registry import Model
 from zoo.system.files import write_whole
-from zoo.tasks.labels import MULTILABEL
+from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
 from zoo.tasks.task import TASKS, Task, of_weights
 from zoo.training.batches import SampleBatches
@@ -106,19 +106,27 @@ def run_inference(
         def forward(graph, x: Tensor) -> Tensor:
             return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()
 
-        run = _of_samples if data.batching[0] == "samples" else _of_nodes
-        return run(data, forward, size, layerwise, device)
+        if data.batching[0] != "samples":
+            return _of_nodes(data, forward, size, layerwise, device)
+        reader = model if read is logits else None
+        return _of_samples(reader, data, forward, size, layerwise, device)
 
 
 def _of_samples(
-    data: Samples, forward: Callable, size: int | None, layerwise: bool, device
+    model: Model | None,
+    data: Samples,
+    forward: Callable,
+    size: int | None,
+    layerwise: bool,
+    device: str | torch.device,
 ) -> tuple[Tensor, float]:
     if layerwise:
         raise ZooError(
             f"{data.name} is many small graphs, which take bounded memory; leave out --layerwise."
         )
     samples = torch.arange(len(data.y))
-    return SampleBatches(data, samples, device, size=size).logits(forward, samples).cpu(), 0.0
+    loader = SampleBatches(data, samples, device, size=size)
+    return loader.logits(forward, samples, model).cpu(), 0.0
 
 
 def _of_nodes(
@@ -423,13 +431,13 @@ def per_class(
         None where the task has no classes. A share of nothing, such as the precision of a class
         that is never predicted, is None.
     """
-    if task != MULTILABEL and pick(TASKS, task).kind not in ("classes", "binary"):
+    if task not in TARGETS and pick(TASKS, task).kind not in ("classes", "binary"):
         return None
     from sklearn.metrics import precision_recall_fscore_support as measure
 
     values = of_weights(task, OWN).probabilities(logits).numpy()
     names, truth, known = names_of(task, logits, labels), y.numpy(), labelled(y).numpy()
-    if task == MULTILABEL:
+    if task in TARGETS:
         scores = [
             [score[0] for score in measure(true[~np.isnan(true)], yes[~np.isnan(true)] >= 0.5,
                                            labels=[1], zero_division=np.nan)]

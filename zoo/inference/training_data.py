@@ -37,7 +37,7 @@ from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import LINKS
+from zoo.tasks.labels import GRAPHS, LINKS
 from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 
@@ -397,6 +397,8 @@ def _comparable_options(spec: Spec, name: str) -> dict[str, Any]:
     """
     options = resolved_dataset({**(spec if isinstance(spec, Mapping) else {}), "name": name})
     options.pop("features", None)
+    if options.get("task") == GRAPHS:  # which was written out where it was the only one
+        options["task"] = None
     options |= {key: True for key in _PATHS if isinstance(options.get(key), str)}
     return options | {key: list_names(options[key]) for key in _LISTS if key in options}
 

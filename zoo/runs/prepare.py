@@ -34,11 +34,12 @@ from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
 from zoo.inference.training_data import split_from_start, training_of
+from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
@@ -118,13 +119,16 @@ def prepare(plan: Plan) -> Prepared:
     data = data.trained_on(splits[0].train)
     _warn_of_scales(plan, data)
     encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    encoded_columns = encoded.inputs - data.inputs
     if encoded.inputs == 0:
         raise ZooError(
             f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
             "such as `encoding: {name: laplacian, k: 8}`."
         )
-    augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
+    augment = functools.partial(flip_signs, columns=encoded_columns)
     augment = augment if plan.flip_signs else identity
+    if plan.readout and plan.readout["name"] == VIRTUAL_NODE:
+        encoded = encoded.with_virtual_nodes()
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data, task))
 
 
@@ -210,6 +214,11 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
+    if plan.readout is not None and task.name not in (*GRAPH_METRICS, SEQUENCES):
+        raise ZooError(
+            f"{plan.dataset['name']} has answers for nodes or links, and a readout makes one for "
+            "each graph of a set; leave `readout` out."
+        )
     if task.name not in MODELS[name].tasks:
         others = [other for other, model in MODELS.items() if task.name in model.tasks]
         raise ZooError(
@@ -360,6 +369,8 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     options = with_columns(name, options, prepared.data)
     if prepared.task.kind == "links":
         options["decoder"] = prepared.data.how.decoder
+    if prepared.plan.readout is not None:
+        options["readout"] = prepared.plan.readout
     model = create_model(name, prepared.data.inputs, outputs, **options)
     if recipe.start_from is None:
         return model, None

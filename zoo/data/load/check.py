@@ -50,7 +50,7 @@ from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
-    REGRESSION,
+    NUMBERS,
     check_labels,
     check_task,
     classes_of,
@@ -256,7 +256,7 @@ def _canonical(arrays: GraphArrays) -> tuple[np.ndarray, np.ndarray, Rows]:
 def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
     """Return the class of each node (N,), -1 where it is unknown, or labels are no classes."""
     labels = arrays.labels
-    whole = known and labels.ndim == 1 and task != REGRESSION and labels.dtype.kind in "iu"
+    whole = known and labels.ndim == 1 and task not in NUMBERS and labels.dtype.kind in "iu"
     return labels if whole else np.full(len(labels), -1)
 
 
@@ -465,7 +465,7 @@ def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Fin
         text = f"of {', '.join(unknown[:5])} no value is known"
         fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
         yield Finding("targets", "fix", text, fix, {"unknown": unknown})
-    elif task == REGRESSION:
+    elif task in NUMBERS:
         yield _target_spread(labels.reshape(len(labels), -1))
     elif labels.ndim == 2:
         shares = np.nanmean(labels, axis=0)

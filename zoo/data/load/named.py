@@ -462,7 +462,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
         *,
         degrees: Count | None = None,
         edge_features: Literal["use", "ignore"] = "use",
-        readout: Literal["mean"] = "mean",
+        readout: Literal["mean"] | None = None,
     ) -> Samples:
         files = f"the files of {SETS}/{folder}.zip ({folder}_A.txt and others)"
         path = obtain_folder(folder, tu_folder, fill, files)
@@ -474,7 +474,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
         f"{what}, of the TU collection.\n\nArgs:\n"
         "    degrees: columns for the degrees of nodes, up to this one.\n"
         "    edge_features: labels of edges, which some copies of the collection have not.\n"
-        "    readout: what is read of a graph: the `mean` of its nodes."
+        "    readout: `mean` of the logits of its nodes; left out, `readout` of the recipe."
     )
     return build
 

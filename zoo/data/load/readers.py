@@ -40,10 +40,10 @@ from zoo.data.tables.series import read_series_table
 from zoo.data.tables.series_json import read_series_json
 from zoo.errors import ZooError, reading
 from zoo.system.files import user_path
-from zoo.tasks.labels import FORECASTING, GRAPHS, Labels
+from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, Labels
 
 Forecasting = Literal["node-forecasting"]
-GraphClassification = Literal["graph-classification"]
+GraphTask = Literal[tuple(GRAPH_METRICS)]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
@@ -145,32 +145,38 @@ def read_tu(
     *,
     degrees: Count | None = None,
     edge_features: Literal["use", "ignore"] = "use",
-    readout: Literal["mean"] = "mean",
+    readout: Literal["mean"] | None = None,
+    label: Names | None = None,
     labels: Labels = "use",
-    task: GraphClassification = GRAPHS,
+    task: GraphTask | None = None,
 ) -> Samples:
-    """Read a set of graphs with a label each, in the files of the TU collection.
+    """Read a set of graphs with labels of their own, in the files of the TU collection.
 
     Args:
         path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
         degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
             neither labels nor attributes.
         edge_features: labels and attributes of edges, if there are some.
-        readout: what is read of a graph: the `mean` of its nodes.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
+        label: which columns of the labels, or attributes, of graphs are predicted, such as
+            `attribute 0`; left out, all.
         labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
-        task: what for; there is one word for it.
+        task: what the labels are for; left out, classes, numbers where there are attributes of
+            graphs alone.
     """
     with reading(path, "a set of graphs of the TU collection"):
-        arrays = read_tu_folder(path, degrees, labels=labels == "use")
+        arrays = read_tu_folder(
+            path, degrees, labels=labels == "use", label=list_names(label), task=task
+        )
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays, readout)
+        return Samples.of_graphs(path.name, arrays)
 
 
 def read_list(
     path: Path,
     *,
-    label: str | None = None,
+    label: Names | None = None,
     feature: str | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -178,18 +184,19 @@ def read_list(
     degrees: Count | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
-    readout: Literal["mean"] = "mean",
-    task: GraphClassification = GRAPHS,
+    readout: Literal["mean"] | None = None,
+    task: GraphTask | None = None,
 ) -> Samples:
     """Read a list of graphs with a label each, as PyTorch or DGL saves it.
 
-    `torch.save([each.to_dict(), ...], path)`, or what PyG keeps in its folder `processed`, where
-    `task` says so; `dgl.save_graphs(path, graphs, {"labels": classes})`.
+    `torch.save([data.to_dict() for data in graphs], path)`, or what PyG keeps in its folder
+    `processed`, where `task` says so; `dgl.save_graphs(path, graphs, {"labels": classes})`.
 
     Args:
         path: the `.pt` or `.bin`.
-        label: the tensor that is the class of a graph, left out `y` or `label`; in a `.bin` which
-            of the labels that were saved with the graphs, left out the only ones.
+        label: the tensor that is the label of a graph, left out `y` or `label`; in a `.bin` which
+            of the labels that were saved with the graphs, left out the only ones. Of several names
+            each is a number that is predicted.
         feature: the node data that is the features; left out, `x`, `feat` and the like.
         weight: the edge data that is their weight, such as `edge_weight`.
         weights: `ignore` reads the graphs without weights of edges.
@@ -198,13 +205,14 @@ def read_list(
             features.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        readout: what is read of a graph: the `mean` of its nodes.
-        task: what for; there is one word for it.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
+        task: what the labels are for; left out, classes, or targets of 0 and 1 where a graph has
+            several.
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
-        arrays = read_graphs(path, label, feature, choice, degrees)
-        return Samples.of_graphs(path.stem, arrays, readout, duplicates, direction)
+        arrays = read_graphs(path, list_names(label), feature, choice, degrees, task)
+        return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
@@ -444,7 +452,7 @@ def dataset_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
         return read_pairs
     if tu_folder(path):
         return read_tu
-    if ending in _SEVERAL and (task == GRAPHS or _SEVERAL[ending](path)):
+    if ending in _SEVERAL and (task in GRAPH_METRICS or _SEVERAL[ending](path)):
         return read_list
     if ending == ".json":
         return series_of_json
