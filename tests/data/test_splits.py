@@ -28,7 +28,7 @@ def sizes(split):
     return [len(getattr(split, part)) for part in PARTS]
 
 
-OF_TABLES = ("group", "ids", "kept", "pairs")  # these need a column, files, or a run
+OF_TABLES = ("group", "ids", "kept", "pairs", "scaffold")  # need a column, files, a run, SMILES
 
 SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1},
          {"name": "per-class", "train": 5},

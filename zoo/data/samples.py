@@ -8,7 +8,7 @@ output for the mean of the features.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -125,6 +125,8 @@ class Samples(Separate):
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
+        smiles: of molecules, one for each (S,); None of others.
+        unread: rows of a file that could not be read, and are no samples, to their ids.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
     """
@@ -158,6 +160,8 @@ class Samples(Separate):
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    smiles: tuple[str, ...] | None = None
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_graphs(

@@ -5,8 +5,9 @@ answer depends on is the graph that it is asked about, not the one of training.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -159,6 +160,7 @@ class Predictions(NamedTuple):
         labels: name of the most probable class of each node, where a node has one class.
         dropped_edges: share of the edges that were not looked at, because parts of the graph were
             predicted one by one.
+        unread: rows of the file that could not be read, and have no answer, to their ids.
     """
 
     ids: np.ndarray
@@ -166,21 +168,48 @@ class Predictions(NamedTuple):
     values: Tensor
     labels: list[str] | None
     dropped_edges: float
+    unread: Mapping[int, Any] = MappingProxyType({})
 
     def select(self, nodes: np.ndarray) -> "Predictions":
-        """Return those of some nodes (N,) bool."""
+        """Return those of some nodes (N,) bool, which have answers."""
         places = np.flatnonzero(nodes).tolist()
         labels = self.labels and [self.labels[place] for place in places]
-        return self._replace(ids=self.ids[nodes], values=self.values[places], labels=labels)
+        return self._replace(
+            ids=self.ids[nodes], values=self.values[places], labels=labels, unread={}
+        )
 
     def table(self) -> "DataFrame":
-        """Return a row per node: `id`, `label` where a node has one class, and the values."""
-        from pandas import DataFrame
+        """Return a row per node: `id`, `label` where a node has one class, and the values.
+
+        Rows of a file that could not be read stand at their places, with nothing but their ids.
+        """
+        from pandas import DataFrame, concat
 
         names = {} if self.labels is None else {"label": self.labels}
         values = self.values.numpy()
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
-        return DataFrame({"id": self.ids, **names, **columns})
+        table = DataFrame({"id": self.ids, **names, **columns})
+        if not self.unread:
+            return table
+        table.index = answered_rows(len(table), self.unread)
+        empty = DataFrame({"id": [*self.unread.values()]}, index=[*self.unread])
+        return concat([table, empty]).sort_index()
+
+
+def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
+    """Return the rows of a file (count,) that could be read, for the numbers of the others.
+
+    >>> answered_rows(3, [1]).tolist()
+    [0, 2, 3]
+    """
+    return np.setdiff1d(np.arange(count + len(unread)), [*unread])
+
+
+def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
+    """Return rows (N, D) and, at their places, one of NaN for each row that could not be read."""
+    rows = np.full((len(values) + len(unread), *values.shape[1:]), np.nan, values.dtype)
+    rows[answered_rows(len(values), unread)] = values
+    return rows
 
 
 class Embedding(NamedTuple):
@@ -243,7 +272,8 @@ def predict(
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
-    return Predictions(ids, task.columns(names), values, labels, dropped)
+    unread = getattr(data, "unread", {})
+    return Predictions(ids, task.columns(names), values, labels, dropped, unread)
 
 
 def embed(

@@ -41,7 +41,7 @@ from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
-from zoo.tasks.losses import class_weights
+from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.trainer import Hooks
@@ -254,7 +254,8 @@ def task_of(plan: Plan, data: Dataset) -> Task:
     train = plan.train
     task = data.how if plan.task else pick(TASKS, data.task)
     task = with_loss(task, train["loss"], train["label_smoothing"])
-    return with_metric(task, train["metric"])
+    published = not plan.task and train["metric"] == OWN
+    return with_metric(task, data.metric if published else train["metric"])
 
 
 def check_batching(plan: Plan, data: Dataset) -> None:

@@ -188,7 +188,7 @@ def _edge_times(
 ) -> np.ndarray:
     """Return when each edge of a table came, (E,) fp64."""
     column = read_table(path, (), [name], csv_format)[name]
-    with _named_in_errors(path):
+    with named_in_errors(path):
         times = _parse_node_times(column, name, date_format)
         if (missing := np.isnan(times)).any():
             raise ZooError(
@@ -387,7 +387,7 @@ def _parse_labels(
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if not names or choice.unlabelled:
         return unlabelled(len(table), choice.task), None
-    words = [_label_words(table[name], choice) for name in names]
+    words = [label_words(table[name], choice) for name in names]
     try:
         if len(words) > 1:
             return encode_text(np.stack(words, axis=1), choice.task, choice.unit)[0], tuple(names)
@@ -403,7 +403,7 @@ def _parse_labels(
     return labels, classes
 
 
-def _label_words(column: "Series", choice: Columns) -> np.ndarray:
+def label_words(column: "Series", choice: Columns) -> np.ndarray:
     """Return labels as text (N,), "" where unknown; truth values are True and False, as in a CSV.
 
     Numbers that are to be predicted have a point before the fraction.
