@@ -427,6 +427,29 @@ def by_ids(inputs: SplitInputs, *, train: str, val: str, test: str) -> Indices:
     return parts
 
 
+PAIRS = "pairs"
+"""The split of links that tables name."""
+
+
+def by_pairs(
+    inputs: SplitInputs,
+    *,
+    path: str | None = None,
+    train: str | None = None,
+    val: str | None = None,
+    test: str | None = None,
+) -> Indices:
+    """Take the links of tables, whose first two columns are ids of nodes.
+
+    Args:
+        path: a table of all links, with a column `split` of train, val and test.
+        train: without it, a table of the links for training; left out, all that no other has.
+        val: a table of those for validation.
+        test: a table of those for test.
+    """
+    return benchmark(inputs, index=0)
+
+
 def has_classes(y: np.ndarray) -> bool:
     """Return whether a label is one class: neither a number (regression) nor several targets."""
     return y.ndim == 1 and y.dtype.kind != "f"
@@ -644,6 +667,7 @@ SPLITS = Splits(
         "group": by_group,
         "ids": by_ids,
         KEPT: keep_parts,
+        PAIRS: by_pairs,
         "per-class": per_class,
         "per-class-20": _fixed(per_class, _PLANETOID_SUMMARY, train=20),
         **{f"per-class-{count}": _fixed_per_class(count) for count in (10, 50, 100, 200, 400)},
@@ -746,10 +770,14 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """
     name = word(spec)
     has_times = data.splits or data.times is not None
-    allowed = data.splits or [key for key in SPLITS if has_times or key not in TIME_SPLITS]
-    if name in SPLITS and name not in allowed and (data.splits or name in TIME_SPLITS):
+    none = {PAIRS, *(() if has_times else TIME_SPLITS)}
+    allowed = data.splits or [key for key in SPLITS if key not in none]
+    any_number = re.fullmatch(FOLDS_PATTERN, name) is not None and "folds" in allowed
+    if name in SPLITS and name not in allowed and not any_number:
         fix = f"leave `split: {name}` out, or choose from {', '.join(allowed)}."
-        if data.splits is None:
+        if name in TIME_SPLITS and data.unit == "links":
+            fix = f"name the edges' column of times, `dataset.edge_time: COLUMN`, or {fix}"
+        elif name in TIME_SPLITS and data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
         raise ZooError(f"split {name} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
@@ -877,10 +905,11 @@ def _unseen_classes(task: Task, data: Any, split: Split) -> list[int]:
     return in_others[~torch.isin(in_others, in_train)].tolist()
 
 
-def split_files(split: object) -> list[Path]:
-    """Return the files that a split reads: one for each part if it is `ids`, else none."""
-    reads_files = isinstance(split, Mapping) and split.get("name") == "ids"
-    return [user_path(split[part]) for part in PARTS if part in split] if reads_files else []
+def split_files(split: object) -> dict[str, Path]:
+    """Return the files that a split reads by its options, none if it is drawn."""
+    if not isinstance(split, Mapping) or split.get("name") not in ("ids", PAIRS):
+        return {}
+    return {key: user_path(split[key]) for key in ("path", *PARTS) if split.get(key)}
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
@@ -892,6 +921,10 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     if wrong:
         return wrong
     options = resolved(SPLITS, spec)
+    given = {key for key in ("path", *PARTS) if options["name"] == PAIRS and options[key]}
+    if options["name"] == PAIRS and given not in ({"path"}, {"val", "test"}, {*PARTS}):
+        message = "write `path`, a table of all links, or `val` and `test`, one for each part"
+        return [Problem(path, message)]
     if options["name"] == KEPT:
         return split_problems(options["new"], (*path, "new"))
     shares = [options[part] for part in PARTS] if options["name"] in SHARE_SPLITS else []

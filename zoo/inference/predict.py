@@ -4,9 +4,8 @@ The features are transformed and the encoding computed as the weights' recipe sa
 answer depends on is the graph that it is asked about, not the one of training.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,7 +31,7 @@ from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
 from zoo.tasks.task import TASKS, Task, of_weights
-from zoo.training.batches import SampleBatches
+from zoo.training.batches import SampleBatches, evaluating
 from zoo.training.layerwise import Layerwise
 
 if TYPE_CHECKING:
@@ -51,26 +50,6 @@ def logits(model: Model, graph, x: Tensor) -> Tensor:
 def features(model: Model, graph, x: Tensor) -> Tensor:
     """Return what its head reads."""
     return model.features(graph, x)
-
-
-@contextlib.contextmanager
-def eval_mode(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
-    """Put a model on a device, in eval mode and without gradients; leave it as it was.
-
-    Gives the type of its numbers, which features are to have.
-    """
-    before = [(module, module.training) for module in model.modules()]
-    parameters = (weight for weight in model.parameters() if weight.is_floating_point())
-    first = next(parameters, torch.empty(0))
-    home = first.device
-    try:
-        model.to(device).eval()
-        with torch.no_grad():
-            yield first.dtype
-    finally:
-        model.to(home)
-        for module, training in before:
-            module.training = training
 
 
 def run_inference(
@@ -102,7 +81,7 @@ def run_inference(
             "and `zoo evaluate` measures it (zoo.inference.forecast); there is no row for each to "
             "embed."
         )
-    with eval_mode(model, device) as dtype:
+    with evaluating(model, device) as dtype:
 
         def forward(graph, x: Tensor) -> Tensor:
             return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()

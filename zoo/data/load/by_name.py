@@ -387,7 +387,7 @@ def own_files(spec: Spec) -> list[Path]:
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         file = spec.get("path")  # of words for files of one's own
         return [user_path(file)] if isinstance(file, str) and user_path(file).is_file() else []
-    path, tables = path_of(spec["name"]), ("nodes", "edges")
+    path, tables = path_of(spec["name"]), ("graphs", "nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
     if folder := tu_folder(path):

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.graph_set_arrays import tu_folder
@@ -464,7 +464,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
 
     def build(
         *,
-        degrees: Count | None = None,
+        degrees: Number | None = None,
         edge_features: Literal["use", "ignore"] = "use",
         readout: Literal["mean"] | None = None,
     ) -> Samples:
@@ -476,7 +476,7 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
     build.__name__ = build.__qualname__ = folder.lower()
     build.__doc__ = (
         f"{what}, of the TU collection.\n\nArgs:\n"
-        "    degrees: columns for the degrees of nodes, up to this one.\n"
+        "    degrees: columns for the degrees of nodes, up to this one, 0 for none.\n"
         "    edge_features: labels of edges, which some copies of the collection have not.\n"
         "    readout: `mean` of the logits of its nodes; left out, `readout` of the recipe."
     )

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
-from zoo.config.options import Count, Spec, Table
+from zoo.config.options import Count, Number, Spec, Table
 from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph, read_graphs
 from zoo.data.files.graph_arrays import (
     Direction,
@@ -34,7 +34,8 @@ from zoo.data.files.text_lines import read_terms
 from zoo.data.mapped.reader import is_on_disk, read_whole
 from zoo.data.samples import Samples, Separate
 from zoo.data.snapshots import Scale, Snapshots
-from zoo.data.tables.columns import Columns, Names, Numbers, list_names
+from zoo.data.tables.columns import TERMS, Columns, Names, Numbers, list_names
+from zoo.data.tables.graphs_nodes_edges import has_graph_table, read_graphs_nodes_edges
 from zoo.data.tables.molecules import has_smiles, read_molecule_table
 from zoo.data.tables.networkx_graph import from_networkx
 from zoo.data.tables.nodes_and_edges import read_node_table, read_tables
@@ -146,7 +147,7 @@ def series_of_json(
 def read_tu(
     path: Path,
     *,
-    degrees: Count | None = None,
+    degrees: Number | None = None,
     edge_features: Literal["use", "ignore"] = "use",
     readout: Literal["mean"] | None = None,
     label: Names | None = None,
@@ -157,8 +158,8 @@ def read_tu(
 
     Args:
         path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
-        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have
-            neither labels nor attributes.
+        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
+            nodes have neither labels nor attributes, or all the same.
         edge_features: labels and attributes of edges, if there are some.
         readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         label: which columns of the labels, or attributes, of graphs are predicted, such as
@@ -184,7 +185,7 @@ def read_list(
     weight: str | None = None,
     weights: Weights = None,
     edge_features: Names | None = None,
-    degrees: Count | None = None,
+    degrees: Number | None = None,
     duplicates: Duplicates = "mean",
     direction: Direction = "both",
     readout: Literal["mean"] | None = None,
@@ -204,8 +205,8 @@ def read_list(
         weight: the edge data that is their weight, such as `edge_weight`.
         weights: `ignore` reads the graphs without weights of edges.
         edge_features: the edge data that are features, such as `edge_attr`.
-        degrees: columns for the degrees of nodes, up to this one; left out, 64 where nodes have no
-            features.
+        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
+            nodes have no features, or all the same.
         duplicates: what the weights of an edge that is there more than once become.
         direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
         readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
@@ -216,6 +217,95 @@ def read_list(
     with reading(path, "a list of graphs"):
         arrays = read_graphs(path, list_names(label), feature, choice, degrees, task)
         return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
+
+
+def read_graph_tables(
+    path: Path,
+    *,
+    graph: str = "graph",
+    id: str = "id",
+    label: Names | None = None,
+    labels: Labels = "use",
+    split_column: str | None = None,
+    time_column: str | None = None,
+    group_column: str | None = None,
+    columns: Names | None = None,
+    one_hot: Names | None = None,
+    text: Names | None = None,
+    dates: Names | None = None,
+    date_format: str | None = None,
+    vectors: Names | None = None,
+    missing: Missing = "refuse",
+    terms: Count = TERMS,
+    numbers: Numbers = "standard",
+    language_model: str | None = None,
+    unknown: str | int | None = None,
+    source: str = "source",
+    target: str = "target",
+    weight: str | None = None,
+    weights: Weights = None,
+    edge_features: Names | None = None,
+    degrees: Number | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    separator: Separator | None = None,
+    decimal: Decimal = "point",
+    readout: Literal["mean"] | None = None,
+    task: GraphTask | None = None,
+) -> Samples:
+    """Read a set of graphs from tables `graphs`, `nodes` and `edges`, in CSV or Parquet.
+
+    Args:
+        path: the folder that has them.
+        graph: column of nodes: the name of the graph of each; of edges too, where nodes of several
+            graphs have the same id; of graphs their own, where it is there.
+        id: column of nodes: what each is called in its graph; of graphs their names, where they
+            have no column `graph`.
+        label: column of graphs, or list of several: the class, or the number to predict.
+        labels: `ignore` reads graphs that are to be predicted: this column is not looked at.
+        split_column: column of graphs: train, val, test, or nothing. Left out, `split`, or a mask
+            for each part, such as `train_mask`.
+        time_column: column of graphs: when each came, a date or a number, for `split: time`.
+        group_column: column of graphs: what each belongs to, for `split: group`.
+        columns: columns of nodes that are features; left out, all others that have a name.
+        one_hot: columns of kinds of things among them, each value of which becomes a column.
+        text: columns of text among them, whose terms become columns (TF-IDF).
+        dates: columns of dates among them.
+        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2024-03-31 or 31.3.2024.
+        vectors: columns of several numbers among them, such as [0.5, 1] or 0.5 1.
+        missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
+            where in a column of its own, `mean` is that of the nodes of training graphs.
+        terms: the most terms of a column of text, the most frequent first.
+        numbers: `standard` gives numbers mean 0 and deviation 1, by the nodes of training graphs;
+            columns of 0 and 1 stay as they are. `raw`: all do.
+        language_model: folder of one in the layout of Hugging Face: its vectors of the columns of
+            `text` are features, in the place of terms.
+        unknown: what stands for a label that is not known, beside an empty cell.
+        source: column of edges: the id of one end.
+        target: column of edges: the id of the other end.
+        weight: column of edges: how much each counts, from 0.
+        weights: `ignore` reads the table of edges without its other columns.
+        edge_features: columns of edges that are features: numbers, true and false, or lists of
+            numbers in Parquet.
+        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
+            nodes have no features, or all the same.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
+        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
+        task: what the labels are for; left out, classes, or several targets.
+    """
+    choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
+                     vectors, missing, terms, numbers, time_column, group_column,
+                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
+    edge_columns = EdgeColumns.of(weight, weights, edge_features)
+    with reading(path, "a folder of tables of graphs"):
+        arrays = read_graphs_nodes_edges(
+            path, choice, graph, (source, target), edge_columns, CsvFormat(separator, decimal),
+            degrees,
+        )  # fmt: skip
+        return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 
 
 def read_molecules(
@@ -436,6 +526,7 @@ SETS = Table(
     "kind of set of graphs",
     {
         "TU folder": read_tu,
+        "folder with graphs.csv": read_graph_tables,
         ".pt or .bin of several": read_list,
         "table of SMILES": read_molecules,
     },
@@ -444,6 +535,7 @@ SETS = Table(
 
 KINDS: dict[Callable[..., Separate], str] = {
     read_tu: "a set of graphs",
+    read_graph_tables: "a set of graphs",
     read_list: "a set of graphs",
     read_molecules: "a set of molecules",
     series_of_json: "series in time",
@@ -506,6 +598,8 @@ def dataset_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
         return read_pairs
     if tu_folder(path):
         return read_tu
+    if has_graph_table(path):
+        return read_graph_tables
     if ending in _SEVERAL and (task in GRAPH_METRICS or _SEVERAL[ending](path)):
         return read_list
     if ending == ".json":
