@@ -395,7 +395,7 @@ def _split_for_new_nodes(training: Training, data: Any) -> Spec:
     split = training.spec.get("split") if isinstance(training.spec, Mapping) else None
     if isinstance(split, Mapping) and word(split) == KEPT:
         split = split.get("new")
-    kind = split and re.match(r"ratio|stratified|folds|group|time", word(split))
+    kind = split and re.match(r"ratio|stratified|folds|group|scaffold|time", word(split))
     needed = {
         "group": data.groups,
         "scaffold": getattr(data, "smiles", None),
