@@ -183,6 +183,10 @@ def test_every_row_of_a_file_has_a_row_of_predictions(tmp_path, command):
     answers = pandas.read_csv(tmp_path / "answers.csv")
     assert answers["id"].tolist() == [*"abcd"]
     assert answers["value"].isna().tolist() == [False, True, True, False]
+    table(tmp_path / "bare.csv", ["C1CC", "CCO"], "SMILES")
+    assert command("predict", run, "--data", "bare.csv", "--out", "bare-answers.csv")[0] == 0
+    answers = pandas.read_csv(tmp_path / "bare-answers.csv")
+    assert answers["id"].tolist() == [0, 1] and answers["value"].isna().tolist() == [True, False]
     assert command("embed", run, "--data", "new.csv", "--out", "rows.npy")[0] == 0
     rows = np.load(tmp_path / "rows.npy")
     assert np.isnan(rows).any(axis=1).tolist() == [False, True, True, False]

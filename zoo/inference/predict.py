@@ -268,11 +268,11 @@ def predict(
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
     values = task.probabilities(values)
     names = _names(class_names(model.about, data), values.shape[1])
-    ids = np.arange(len(data.y)) if data.ids is None else data.ids
+    unread = getattr(data, "unread", {})
+    ids = answered_rows(len(data.y), unread) if data.ids is None else data.ids
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
-    unread = getattr(data, "unread", {})
     return Predictions(ids, task.columns(names), values, labels, dropped, unread)
 
 

@@ -526,7 +526,7 @@ MOLECULES = {
 
 def _named_molecules(name: str, known: NamedMolecules) -> Callable[..., Samples]:
     def build() -> Samples:
-        what = f"MoleculeNet's {known.file}, as {name}.csv, in it or in its folder `molecules`,"
+        what = f"MoleculeNet's {known.file}, called {name}.csv,"
         path = data_file(f"{name}.csv", what, "molecules")
         names = read_header(path, CsvFormat())
         labels = next((own for own in known.labels if {*own} <= {*names}), known.labels[0])

@@ -175,8 +175,8 @@ def molecules_of(smiles: Sequence[str], where: str) -> Molecules:
     Raises:
         ZooError: RDKit is not installed, or can read none of them.
     """
-    chem = optional("rdkit.Chem", "molecules", "molecules")
-    with optional("rdkit.rdBase", "molecules", "molecules").BlockLogs():
+    chem = optional("rdkit.Chem", "molecules", "a table of molecules")
+    with optional("rdkit.rdBase", "molecules", "a table of molecules").BlockLogs():
         parsed = [chem.MolFromSmiles(text.strip()) for text in smiles]
         parsed = [molecule if molecule and molecule.GetNumAtoms() else None for molecule in parsed]
         read = np.array([molecule is not None for molecule in parsed], bool)
@@ -246,9 +246,9 @@ class MoleculeTable(NamedTuple):
     Attributes:
         graphs: the molecules, with their labels.
         smiles: of each (S,).
-        ids: (S,) what each is called; None: there is no such column, and all rows were read.
+        ids: (S,) what each is called; None: there is no such column.
         masks: of a split that comes with the table, part to (splits, S) bool; None: there is none.
-        unread: the other rows to their ids.
+        unread: the other rows to their ids, which are their numbers where there are none.
     """
 
     graphs: GraphSetArrays
@@ -314,7 +314,7 @@ def read_molecule_table(
     return MoleculeTable(
         check_graph_set(graphs),
         tuple(text for text, ok in zip(texts, read, strict=True) if ok),
-        None if rows.ids is None and read.all() else ids[read],
+        None if rows.ids is None else ids[read],
         rows.masks and {part: mask[:, read] for part, mask in rows.masks.items()},
         {row: ids[row].item() for row in np.flatnonzero(~read).tolist()},
     )
