@@ -39,7 +39,7 @@ from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
@@ -227,7 +227,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
-    if plan.readout is not None and task.name not in (*GRAPH_METRICS, SEQUENCES):
+    if plan.readout is not None and task.name not in OF_GRAPHS:
         raise ZooError(
             f"{plan.dataset['name']} has answers for nodes or links, and a readout makes one for "
             "each graph of a set; leave `readout` out."
