@@ -229,7 +229,7 @@ def read_list(
 def read_graph_tables(
     path: Path,
     *,
-    graph: str = "graph",
+    graph_column: str = "graph",
     id: str = "id",
     label: Names | None = None,
     labels: Labels = "use",
@@ -264,8 +264,8 @@ def read_graph_tables(
 
     Args:
         path: the folder that has them.
-        graph: column of nodes: the name of the graph of each; of edges too, where nodes of several
-            graphs have the same id; of graphs their own, where it is there.
+        graph_column: column of nodes: the name of the graph of each; of edges too, where nodes of
+            several graphs have the same id; of graphs their own, where it is there.
         id: column of nodes: what each is called in its graph; of graphs their names, where they
             have no column `graph`.
         label: column of graphs, or list of several: the class, or the number to predict.
@@ -309,8 +309,8 @@ def read_graph_tables(
     edge_columns = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a folder of tables of graphs"):
         arrays = read_graphs_nodes_edges(
-            path, choice, graph, (source, target), edge_columns, CsvFormat(separator, decimal),
-            degrees,
+            path, choice, graph_column, (source, target), edge_columns,
+            CsvFormat(separator, decimal), degrees,
         )  # fmt: skip
         return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 
