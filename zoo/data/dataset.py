@@ -17,6 +17,7 @@ from zoo.data.canonical import canonical, graph_of
 from zoo.data.constructors import Constructors
 from zoo.data.features import far_from_standard, transform_features
 from zoo.data.files.graph_arrays import (
+    PARTS,
     Direction,
     Duplicates,
     GraphArrays,
@@ -31,6 +32,7 @@ from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.knn import MADE
+from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task
@@ -59,6 +61,7 @@ class Dataset(Constructors):
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
+        link_rows: when edges came, or the part of links that they are of; None: not said.
         published: returns such masks of a graph that has none yet, and may download their file.
         classes: how many classes, or targets, there are.
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
@@ -109,6 +112,7 @@ class Dataset(Constructors):
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
     kinds: np.ndarray | None = None
+    link_rows: LinkRows | None = None
     published: Callable[[], dict[str, Tensor]] | None = None
 
     @classmethod
@@ -153,6 +157,7 @@ class Dataset(Constructors):
             return self
         again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
         own = {"graph": canonical(edges, nodes=len(self.x)), "relation_names": None}
+        own["link_rows"] = None  # of other edges
         return dataclasses.replace(self, **own, made=(*self.made, *again))
 
     def part(self, nodes: Tensor) -> "Dataset":
@@ -164,7 +169,7 @@ class Dataset(Constructors):
         ids = None if self.ids is None else self.ids[nodes.numpy()]
         names = self.feature_names and self.feature_names[: self.own]
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
-        own["published"] = None
+        own |= {"published": None, "link_rows": None}
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
         for key in ("times", "groups", "kinds"):
@@ -314,7 +319,28 @@ def make_dataset(
         times=arrays.times,
         groups=arrays.groups,
         kinds=arrays.kinds,
+        link_rows=_link_rows(arrays),
     )
+
+
+def _link_rows(arrays: GraphArrays) -> LinkRows | None:
+    """Return what checked arrays say of edges as links, None where they say nothing."""
+    times, parts = arrays.edge_times, arrays.edge_parts
+    if times is None and parts is None:
+        return None
+    return LinkRows(
+        torch.from_numpy(arrays.edges),
+        None if times is None else torch.from_numpy(times).double(),
+        None if parts is None else part_numbers(parts),
+    )
+
+
+def part_numbers(parts: np.ndarray) -> Tensor:
+    """Return the number (R,) of the part that each word is, -1 of none."""
+    numbers = np.full(len(parts), -1)
+    for number, part in enumerate(PARTS):
+        numbers[parts == part] = number
+    return torch.from_numpy(numbers)
 
 
 def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:

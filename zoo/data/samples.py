@@ -8,7 +8,7 @@ output for the mean of the features.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -127,6 +127,8 @@ class Samples(Separate):
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
         moments: the means and deviations, (2, F), by which it was done; None: by none.
+        smiles: of molecules, one for each (S,); None of others.
+        unread: rows of a file that could not be read, and are no samples, to their ids.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
     """
@@ -161,6 +163,8 @@ class Samples(Separate):
     edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
     moments: Tensor | None = None
+    smiles: tuple[str, ...] | None = None
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_graphs(

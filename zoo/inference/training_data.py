@@ -135,7 +135,7 @@ def spec_of_training(about: About, spec: Spec | None) -> Spec:
 def _changed_data(spec: Spec, about: About) -> list[Path]:
     """Return the files of data, and of their split, that were others at the training."""
     split = spec.get("split") if isinstance(spec, Mapping) else None
-    return changed_files([*own_files(spec), *split_files(split)], about)
+    return changed_files([*own_files(spec), *split_files(split).values()], about)
 
 
 # New data, read with the options of training
@@ -330,7 +330,7 @@ def training_split(spec: Spec, training: Training) -> dict[str, Any] | None:
         training: with the checksums of the files then.
     """
     split = _split_if_same_options(spec, training.spec)
-    if split is None or changed_files(split_files(split.get("split")), training.about):
+    if split is None or changed_files(split_files(split.get("split")).values(), training.about):
         return None
     if word(split.get("split", "")) == KEPT and not _is_readable(split["split"]["run"]):
         return None  # the nodes have not come with the weights
@@ -679,7 +679,7 @@ def _has_changed(spec: Spec, training: Training) -> bool:
     if split is None:
         return False
     of_data = _same_place(spec, training.spec) and _changed_data(spec, training.about)
-    return bool(of_data or changed_files(split_files(split.get("split")), training.about))
+    return bool(of_data or changed_files(split_files(split.get("split")).values(), training.about))
 
 
 def _warn_of_change(data: Dataset) -> None:

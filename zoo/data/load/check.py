@@ -696,15 +696,17 @@ def _(data: Samples) -> list[Finding]:
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
     names = data.ids, data.labels, data.feature_names
     arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
-    at_random = f"none of its own: {data.split} deals the labelled samples at random"
+    how = "by their scaffolds" if data.split == "scaffold" else "at random"
+    dealt = f"none of its own: {data.split} deals the labelled samples {how}"
     repeated = count - len({*_sample_keys(data)})
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
+        *_unread(data),
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
-        *(_split(arrays, data.task) if masks else [Finding("split", "good", at_random)]),
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
         none_of("repeated samples", repeated,
                 f"{repeated:,} with the features and edges of another",
                 "where one is tested and its like trained on, the score is too good",
@@ -727,6 +729,14 @@ def _digest(*tensors: Tensor) -> bytes:
     return digest.digest()
 
 
+def _unread(data: Samples) -> Iterator[Finding]:
+    """Tell how many rows of a file are no samples, because they cannot be read."""
+    if count := len(data.unread):
+        text = f"{count:,} of {count + len(data.y):,} rows, no samples: they cannot be read"
+        fix = "predictions have an empty row for each; correct them where they are wrong"
+        yield Finding("unread rows", "look", text, fix, {"unread": [*data.unread.values()]})
+
+
 def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
     """Tell what is known of a node: its token, or its columns and degree."""
     if data.tokens is not None:
@@ -742,6 +752,8 @@ def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
         text = f"{data.degree_columns} columns, from 0 to {data.degree_columns - 1} and more"
         degrees = Finding("degrees", "good", text, values={"degree_columns": data.degree_columns})
         findings = [*(findings if columns else ()), degrees]
+    if data.smiles:  # whose columns are the same whatever molecules there are
+        findings = [finding for finding in findings if finding.name != "constant features"]
     as_they_are = columns and not data.columns  # else options of the tables change it
     return [finding._replace(fix=fix) if finding.fix and as_they_are else finding
             for finding in findings]  # fmt: skip

@@ -4,6 +4,7 @@ A reader of one graph returns `GraphArrays`; those of series in time, sets of gr
 sentences return their data set. An option of a recipe is a keyword of the reader.
 """
 
+import dataclasses
 import gzip
 import zipfile
 from collections import defaultdict
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import torch
 from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
@@ -35,14 +37,15 @@ from zoo.data.samples import Samples, Separate
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.tables.columns import TERMS, Columns, Names, Numbers, list_names
 from zoo.data.tables.graphs_nodes_edges import has_graph_table, read_graphs_nodes_edges
+from zoo.data.tables.molecules import has_smiles, read_molecule_table
 from zoo.data.tables.networkx_graph import from_networkx
 from zoo.data.tables.nodes_and_edges import read_node_table, read_tables
-from zoo.data.tables.read import CsvFormat, Decimal, Separator
+from zoo.data.tables.read import SUFFIXES, CsvFormat, Decimal, Separator
 from zoo.data.tables.series import read_series_table
 from zoo.data.tables.series_json import read_series_json
 from zoo.errors import ZooError, reading
 from zoo.system.files import user_path
-from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, Labels
+from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels
 
 Forecasting = Literal["node-forecasting"]
 GraphTask = Literal[tuple(GRAPH_METRICS)]
@@ -315,6 +318,49 @@ def read_graph_tables(
         return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 
 
+def read_molecules(
+    path: Path,
+    *,
+    smiles: str | None = None,
+    id: str = "id",
+    label: Names | None = None,
+    labels: Labels = "use",
+    split_column: str | None = None,
+    unknown: str | int | None = None,
+    separator: Separator | None = None,
+    decimal: Decimal = "point",
+    task: GraphTask | None = None,
+) -> Samples:
+    """Read a table with a column of SMILES: molecules, graphs of atoms and bonds, by RDKit.
+
+    Molecules that cannot be read are told, and have an empty row in predictions.
+
+    Args:
+        path: a CSV or Parquet table.
+        smiles: column of SMILES; left out, that which is called so, in whatever case.
+        id: column of what each molecule is called; left out, `id`, or the number of its row from 0.
+        label: column, or several, of what is predicted; left out, `label`, or the other columns
+            of numbers where they can be nothing else.
+        labels: `ignore` reads molecules that are to be predicted: this column is not looked at.
+        split_column: column of train, val, test, or nothing. Left out, `split`, or a mask for each
+            part, such as `train_mask`.
+        unknown: what stands for a label that is not known, beside an empty cell.
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
+        task: what the labels are for; left out, as these say.
+    """
+    choice = Columns(id, label, split_column, [], unknown=unknown, task=task, decimal=decimal,
+                     unlabelled=labels == "ignore")  # fmt: skip
+    with reading(path, "a table of molecules"):
+        table = read_molecule_table(path, smiles, choice, CsvFormat(separator, decimal))
+        data = Samples.of_graphs(path.stem, table.graphs)
+    return dataclasses.replace(
+        data, ids=table.ids, smiles=table.smiles, unread=table.unread,
+        masks=table.masks and {part: torch.from_numpy(mask) for part, mask in table.masks.items()},
+        split="benchmark" if table.masks else data.split,
+    )  # fmt: skip
+
+
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
     """Read a prepared file.
 
@@ -492,6 +538,7 @@ SETS = Table(
         "TU folder": read_tu,
         "folder with graphs.csv": read_graph_tables,
         ".pt or .bin of several": read_list,
+        "table of SMILES": read_molecules,
     },
 )
 """What holds many graphs with a label each, to function `(path, *, options) -> Samples`."""
@@ -500,6 +547,7 @@ KINDS: dict[Callable[..., Separate], str] = {
     read_tu: "a set of graphs",
     read_graph_tables: "a set of graphs",
     read_list: "a set of graphs",
+    read_molecules: "a set of molecules",
     series_of_json: "series in time",
     series_of_table: "series in time",
 }
@@ -566,5 +614,10 @@ def dataset_reader(path: Path, spec: Spec) -> Callable[..., Separate] | None:
         return read_list
     if ending == ".json":
         return series_of_json
+    if "smiles" in options or (
+        ending in SUFFIXES and not {"edges", "time"} & {*options} and task not in NODE_METRICS
+        and has_smiles(path, CsvFormat(options.get("separator")))
+    ):  # fmt: skip
+        return read_molecules
     timed = "time" in options or task == FORECASTING
     return series_of_table if timed and not path.is_dir() else None
