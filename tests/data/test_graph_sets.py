@@ -55,6 +55,40 @@ def test_files_of_the_tu_collection(tmp_path):
     assert torch.equal(raw.x, data.x)
 
 
+def test_numbers_of_graphs_are_attributes(tmp_path, caplog):
+    one = write(tmp_path / "TINY", graph_labels=None, graph_attributes="0.5\n-1\nnan\n")
+    data = load_data(str(one))
+    assert (data.task, data.labels) == ("graph-regression", None)
+    assert data.y.nan_to_num(7).tolist() == [0.5, -1, 7]
+    both = write(tmp_path / "b" / "TINY", graph_attributes="0.5, 1\n-1, 2\n0, 3\n")
+    assert load_data(str(both)).y.tolist() == [1, 0, 1]
+    [said] = caplog.messages
+    assert "TINY_graph_attributes.txt is not read; `task: graph-regression` predicts" in said
+    data = load_data(str(both), task="graph-regression")
+    assert data.y.tolist() == [[0.5, 1], [-1, 2], [0, 3]]
+    assert data.labels == ("attribute 0", "attribute 1")
+    data = load_data(str(both), task="graph-regression", label="attribute 1")
+    assert data.y.tolist() == [1, 2, 3]
+    with pytest.raises(ZooError, match="graph_attributes.txt has no 'attribute 2'; did you mean"):
+        load_data(str(both), task="graph-regression", label="attribute 2")
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "y"),
+    [
+        ("1\n0\n2\n", "graph-regression", [1, 0, 2]),
+        ("-1\n1\n1\n", "graph-binary", [0, 1, 1]),
+        ("1, 0\n0, nan\n1, 1\n", "graph-multilabel", [[1, 0], [0, 7], [1, 1]]),
+    ],
+)
+def test_labels_of_the_collection_are_those_of_the_task(tmp_path, labels, task, y):
+    data = load_data(str(write(tmp_path / "TINY", graph_labels=labels)), task=task)
+    assert data.task == task
+    assert (data.y.nan_to_num(7) if data.y.is_floating_point() else data.y).tolist() == y
+    ignored = load_data(str(tmp_path / "TINY"), task=task, labels="ignore")
+    assert len(ignored.y) == 3 and ignored.task == task
+
+
 def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
     bare = dict.fromkeys(("node_labels", "node_attributes", "edge_labels", "edge_attributes"))
     data = load_data(str(write(tmp_path / "TINY", **bare)))

@@ -18,6 +18,7 @@ from torch import Tensor
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.data.canonical import graph_of
+from zoo.data.features import transform_features
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
@@ -125,6 +126,7 @@ class Samples(Separate):
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
+        moments: the means and deviations, (2, F), by which it was done; None: by none.
         smiles: of molecules, one for each (S,); None of others.
         unread: rows of a file that could not be read, and are no samples, to their ids.
         batching: the mini-batch strategies that it may be trained by, the default one first.
@@ -160,6 +162,7 @@ class Samples(Separate):
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    moments: Tensor | None = None
     smiles: tuple[str, ...] | None = None
     unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
@@ -265,6 +268,16 @@ class Samples(Separate):
         x = torch.cat([torch.from_numpy(x), self.x[:, first:]], dim=1)
         names = (*names, *(self.feature_names or ())[first:])
         return dataclasses.replace(self, x=x, feature_names=names, learnt=tuple(learnt))
+
+    def transformed(self, features: Spec, moments: Tensor | None = None) -> Samples:
+        """Return the data set with raw features changed as a word of `FEATURES` says.
+
+        Args:
+            features: the word.
+            moments: means and deviations, (2, F), for `standard`; None: those of all nodes.
+        """
+        x, moments = transform_features(self.x, features, moments)
+        return dataclasses.replace(self, x=x, moments=moments, transform=features)
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
         """Return the data set with the encoding of each graph, a function of it, beside x.

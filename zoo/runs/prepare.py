@@ -187,7 +187,7 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     x = getattr(data, "x", None)
-    raw = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    raw = columns is None and plan.dataset.get("features") == "raw" and own_files(plan.dataset)
     if raw and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
         warn(
             f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
