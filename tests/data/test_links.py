@@ -5,9 +5,9 @@ import torch
 
 from zoo.canonical_form import WEIGHT
 from zoo.config.options import pick
-from zoo.data import canonical
+from zoo.data import canonical, write_prepared
 from zoo.data.links import LinkData
-from zoo.data.load import load_data
+from zoo.data.load import load_data, read_graph
 from zoo.data.splits import split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
@@ -101,6 +101,7 @@ def test_what_has_few_links_is_refused():
 def test_a_split_of_nodes_is_none_of_links():
     with pytest.raises(ZooError, match="per-class-20 is none of links"):
         split_of(karate(), "per-class-20", 0)
+    assert len(split_of(karate(), "folds-3", 0).test) == 26
 
 
 def test_a_graph_without_other_pairs_says_so():
@@ -109,3 +110,115 @@ def test_a_graph_without_other_pairs_says_so():
     data = LinkData.of(full, pick(TASKS, "link-prediction"))
     with pytest.raises(ZooError, match="15 links between 6 nodes.*linked with almost all"):
         data.candidates(torch.arange(3), "uniform", 1, data.known(), seed=0)
+
+
+def write_graph(folder, edges, columns="source,target"):
+    """Write a graph of 12 nodes a0, a1, ... with a feature, and the rows of its edges."""
+    folder.mkdir(exist_ok=True)
+    nodes = "".join(f"a{node},{node % 3}.5\n" for node in range(12))
+    (folder / "nodes.csv").write_text(f"id,size\n{nodes}")
+    (folder / "edges.csv").write_text("\n".join([columns, *edges, ""]))
+    return str(folder)
+
+
+RING = [(node, (node + 1) % 12) for node in range(12)]
+
+
+def links(spec, split=None, **options):
+    data = LinkData.of(load_data(spec, **options), pick(TASKS, "link-prediction"), split)
+    return data, split_of(data, split or data.split, 0)
+
+
+def named(data, rows):
+    return {frozenset(pair) for pair in data.names(data.links.pairs[rows]).tolist()}
+
+
+def test_links_are_split_by_when_they_came(tmp_path):
+    rows = [f"a{u},a{v},2024-01-{12 - place:02}" for place, (u, v) in enumerate(RING)]
+    rows.append("a1,a0,2024-02-01")  # the link of a0 and a1 again, after its first time
+    folder = write_graph(tmp_path / "mine", rows, "source,target,day")
+    data, split = links(folder, edge_time="day")
+    assert data.split == "time" and len(data.links.pairs) == 12
+    newest_first = [frozenset((f"a{u}", f"a{v}")) for u, v in RING]
+    assert named(data, split.test) == {*newest_first[:3]}
+    assert named(data, split.train) == {*newest_first[4:]}
+    assert split.sha256 == links(folder, "time-70-10-20", edge_time="day")[1].sha256
+    with pytest.raises(ZooError, match="time is none of links.*edge_time: COLUMN"):
+        links("karate", "time")
+    (tmp_path / "mine/edges.csv").write_text("source,target,day\na0,a1,1\na1,a2,\n")
+    with pytest.raises(ZooError, match=r"edges.csv: 'day' is empty in data row 2 \(1 such"):
+        links(folder, edge_time="day")
+    with pytest.raises(ZooError, match="has no column 'dya'.*edge_time: COLUMN"):
+        links(folder, edge_time="dya")
+
+
+PARTS = ["train"] * 8 + ["val"] * 2 + ["test"] * 2
+
+
+def test_a_column_of_parts_and_tables_of_links_divide_alike(tmp_path, caplog):
+    rows = [f"a{u},a{v},{part}" for (u, v), part in zip(RING, PARTS, strict=True)]
+    mine = write_graph(tmp_path / "mine", rows, "source,target,split")
+    data, split = links(mine)
+    assert data.split == "benchmark" and named(data, split.val) == {
+        frozenset(pair) for pair in (("a8", "a9"), ("a9", "a10"))
+    }
+    bare = write_graph(tmp_path / "bare", [row.rpartition(",")[0] for row in rows[:10]])
+    files = {}
+    for part in ("train", "val", "test"):
+        own = [row.rpartition(",")[0] for row in rows if row.endswith(part)]
+        files[part] = str(tmp_path / f"{part}.csv")
+        (tmp_path / f"{part}.csv").write_text("\n".join(["target,source", *own, ""]))
+    whole = str(tmp_path / "mine/edges.csv")
+    del files["train"]  # all others
+    for spec in ({"path": whole}, files):
+        again, same = links(bare, {"name": "pairs", **spec})
+        for part in ("train", "val", "test"):
+            assert named(again, getattr(same, part)) == named(data, getattr(split, part))
+        assert "bare: links in tables that are no edges of it are predicted" in caplog.text
+        seen = again.trained_on(same.train).graph
+        assert seen.num_edges() == 12 + 2 * 8  # what is no edge, and what is not of training: no
+        assert again.known().has(again.links.pairs).all()
+    with pytest.raises(ZooError, match="split pairs is none of nodes"):
+        split_of(load_data(bare), {"name": "pairs", **files}, 0)
+
+
+def test_wrong_tables_of_links_are_refused(tmp_path, caplog):
+    rows = [f"a{u},a{v},{part}" for (u, v), part in zip(RING, PARTS, strict=True)]
+    mine = write_graph(tmp_path / "mine", [*rows, "a1,a0,test"], "source,target,split")
+    with pytest.raises(ZooError, match=r"link of a0 and a1 is of train and of test \(1 such\)"):
+        links(mine)
+    write_graph(tmp_path / "mine", [*rows[:11], "a11,a0,tets"], "source,target,split")
+    with pytest.raises(ZooError, match="'split' holds 'tets'.*did you mean 'test'"):
+        links(mine)
+    write_graph(tmp_path / "mine", [*rows[:11], "a11,a0,"], "source,target,split")
+    links(mine)
+    assert (
+        "mine: links in no part of the split are neither predicted nor seen (1 such)" in caplog.text
+    )
+    bare, table = (
+        write_graph(tmp_path / "bare", [row.rpartition(",")[0] for row in rows]),
+        tmp_path / "t.csv",
+    )
+    for text, wrong in (
+        ("source,target\na0,a1\n", "has no column 'split'"),
+        ("source,target,split\na0,a99,test\n", "'a99', and no node of bare has this id"),
+        ("source,target,split\na3,a3,test\n", "links a node with itself"),
+        ("source\na0\n", "has 1 column"),
+    ):
+        table.write_text(text)
+        with pytest.raises(ZooError, match=wrong):
+            links(bare, {"name": "pairs", "path": str(table)})
+    for options in ({}, {"val": "v.csv"}, {"path": "p.csv", "train": "t.csv"}):
+        with pytest.raises(ZooError, match="write `path`, a table of all links, or `val` and `te"):
+            links("karate", {"name": "pairs", **options})
+
+
+def test_times_and_parts_of_edges_are_kept_in_a_prepared_file(tmp_path):
+    rows = [f"a{u},a{v},{place},{part}" for place, ((u, v), part) in
+            enumerate(zip(RING, PARTS, strict=True))]  # fmt: skip
+    folder = write_graph(tmp_path / "mine", rows, "source,target,when,split")
+    arrays = read_graph({"name": folder, "edge_time": "when"})
+    write_prepared(arrays, tmp_path / "mine.npz")
+    (one, first), (two, second) = links(folder, edge_time="when"), links(str(tmp_path / "mine.npz"))
+    assert first.sha256 == second.sha256
+    assert one.times.tolist() == two.times.tolist()

@@ -159,10 +159,12 @@ class Verified(_Strict):
 class Expect(_Strict):
     """The number that the recipe should reach, and who says so."""
 
-    metric: Literal["mse"] | None = Field(
-        None, description="where `test` is a mean squared error, of which less is better"
+    metric: Literal["mse", "rmse"] | None = Field(
+        None, description="where `test` is a mean squared error, or its root: less is better"
     )
-    test: NonNegative = Field(description="test metric that the source reports; 1 at most, but mse")
+    test: NonNegative = Field(
+        description="test metric that the source reports; 1 at most, but errors"
+    )
     within: NonNegative = Field(description="how far from `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
     program: Annotated[list[NonNegative], Field(min_length=2, max_length=2)] | None = Field(
@@ -176,7 +178,9 @@ class Expect(_Strict):
     @classmethod
     def _check_share(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value > 1 and info.data.get("metric") is None:
-            raise ValueError("should be less than or equal to 1, or `metric: mse` beside it")
+            raise ValueError(
+                "should be less than or equal to 1, or `metric: mse` beside it, or rmse"
+            )
         return value
 
 

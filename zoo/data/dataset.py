@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
@@ -18,13 +17,14 @@ from zoo.data.canonical import canonical, graph_of
 from zoo.data.constructors import Constructors
 from zoo.data.features import far_from_standard, transform_features
 from zoo.data.files.graph_arrays import (
+    PARTS,
     Direction,
     Duplicates,
     GraphArrays,
     Relations,
     check_arrays,
     check_features,
-    check_room,
+    dense,
 )
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
@@ -32,6 +32,7 @@ from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.knn import MADE
+from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task
@@ -60,6 +61,7 @@ class Dataset(Constructors):
         metric: name of the metric that published results use.
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
+        link_rows: when edges came, or the part of links that they are of; None: not said.
         published: returns such masks of a graph that has none yet, and may download their file.
         classes: how many classes, or targets, there are.
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
@@ -110,6 +112,7 @@ class Dataset(Constructors):
     times: np.ndarray | None = None
     groups: np.ndarray | None = None
     kinds: np.ndarray | None = None
+    link_rows: LinkRows | None = None
     published: Callable[[], dict[str, Tensor]] | None = None
 
     @classmethod
@@ -154,6 +157,7 @@ class Dataset(Constructors):
             return self
         again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
         own = {"graph": canonical(edges, nodes=len(self.x)), "relation_names": None}
+        own["link_rows"] = None  # of other edges
         return dataclasses.replace(self, **own, made=(*self.made, *again))
 
     def part(self, nodes: Tensor) -> "Dataset":
@@ -165,7 +169,7 @@ class Dataset(Constructors):
         ids = None if self.ids is None else self.ids[nodes.numpy()]
         names = self.feature_names and self.feature_names[: self.own]
         own = {"graph": graph, "x": self.x[nodes, : self.own], "y": self.y[nodes], "masks": None}
-        own["published"] = None
+        own |= {"published": None, "link_rows": None}
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
         for key in ("times", "groups", "kinds"):
@@ -197,7 +201,7 @@ class Dataset(Constructors):
         """
         try:
             x, names = self.columns.transform(learnt)
-            x = _dense(check_features(x, len(self.y), self.ids, names))
+            x = dense(check_features(x, len(self.y), self.ids, names))
         except ZooError as error:
             raise ZooError(f"{self.name}: {error}") from None
         x, moments = transform_features(torch.from_numpy(x), self.transform)
@@ -288,7 +292,7 @@ def make_dataset(
         _LOG.warning("%s: its labels have exactly one 1 in each row, and are read as classes; "
                      "`task: node-multilabel` keeps them apart.", name)  # fmt: skip
     arrays = check_arrays(arrays._replace(task=task))
-    x, moments = transform_features(torch.from_numpy(_dense(arrays.features)), features)
+    x, moments = transform_features(torch.from_numpy(dense(arrays.features)), features)
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     graph = graph_of(arrays, duplicates, direction, relations)
@@ -315,7 +319,28 @@ def make_dataset(
         times=arrays.times,
         groups=arrays.groups,
         kinds=arrays.kinds,
+        link_rows=_link_rows(arrays),
     )
+
+
+def _link_rows(arrays: GraphArrays) -> LinkRows | None:
+    """Return what checked arrays say of edges as links, None where they say nothing."""
+    times, parts = arrays.edge_times, arrays.edge_parts
+    if times is None and parts is None:
+        return None
+    return LinkRows(
+        torch.from_numpy(arrays.edges),
+        None if times is None else torch.from_numpy(times).double(),
+        None if parts is None else part_numbers(parts),
+    )
+
+
+def part_numbers(parts: np.ndarray) -> Tensor:
+    """Return the number (R,) of the part that each word is, -1 of none."""
+    numbers = np.full(len(parts), -1)
+    for number, part in enumerate(PARTS):
+        numbers[parts == part] = number
+    return torch.from_numpy(numbers)
 
 
 def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -> Dataset:
@@ -323,10 +348,3 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
     for make in made:
         data = make(data)
     return data
-
-
-def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
-    if isinstance(features, np.ndarray):
-        return features
-    check_room(features.shape)
-    return features.toarray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,16 +12,33 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec, pick
-from zoo.data.dataset import Dataset
-from zoo.data.splits import SPLITS
+from zoo.config.recipe import word
+from zoo.data.dataset import Dataset, part_numbers
+from zoo.data.files.graph_arrays import PARTS
+from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, split_files, split_problems
+from zoo.data.tables.pairs import read_node_pairs
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
-from zoo.graphs.pairs import NEGATIVES, Known, Links, links_of, with_links
+from zoo.graphs.pairs import (
+    NEGATIVES,
+    Known,
+    LinkRows,
+    Links,
+    links_of,
+    numbers_of,
+    with_links,
+    with_pairs,
+)
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import LinkTask
 
+RANDOM = tuple(word for word in SPLITS if word.startswith(("ratio", "folds")))
+"""The splits that any links have."""
+
 SPLIT = "ratio-85-5-10"
 """The usual split of links, that of the GAE (arXiv 1611.07308)."""
+
+_LOG = logging.getLogger(__name__)
 
 FEWEST = 10
 """Links that a graph has at least."""
@@ -39,6 +57,10 @@ class LinkData:
         whole: the graph with every link.
         links: its links, (M, 2), and which of them each edge is.
         how: the task, with its decoder and negatives.
+        split: word of the split where none is named.
+        splits: words of those that it takes.
+        masks: `train`, `val` and `test`, each (1, M) bool, where something says them.
+        times: (M,) when each link came first; None: not said.
         y: (M,) int64, all 0: in a row of candidates the link stands first.
         batching: the mini-batch strategies that it may be trained by.
         unit: what has a label, in words.
@@ -46,17 +68,13 @@ class LinkData:
 
     batching: ClassVar[tuple[str, ...]] = ("links",)
     unit: ClassVar[str] = "links"
-    splits: ClassVar[tuple[str, ...]] = tuple(w for w in SPLITS if w.startswith(("ratio", "folds")))
     overlap: ClassVar[int] = 0
     task: ClassVar[str] = LINKS
     metric: ClassVar[str] = "roc-auc"
-    split: ClassVar[str] = SPLIT
     classes: ClassVar[int] = 1
-    masks: ClassVar[None] = None
     published: ClassVar[None] = None
     labels: ClassVar[None] = None
     ids: ClassVar[None] = None
-    times: ClassVar[None] = None
     groups: ClassVar[None] = None
     kinds: ClassVar[None] = None
 
@@ -64,26 +82,40 @@ class LinkData:
     whole: DGLGraph
     links: Links
     how: LinkTask
+    split: str = SPLIT
+    splits: tuple[str, ...] = RANDOM
+    masks: dict[str, Tensor] | None = None
+    times: np.ndarray | None = None
 
     @classmethod
-    def of(cls, data: Any, how: LinkTask) -> LinkData:
+    def of(cls, data: Any, how: LinkTask, split: Spec | None = None) -> LinkData:
         """Return the links of a data set of nodes.
 
+        Args:
+            data: the graph.
+            how: the task.
+            split: of links; what its tables say is read, and pairs in there that are no edges are
+                links too, which no model sees.
+
         Raises:
-            ZooError: it is no graph, or has few links.
+            ZooError: it is no graph, or has few links, or a link is in two parts.
         """
         if not isinstance(data, Dataset):
             raise ZooError(
                 f"{data.name} is {data.unit}, and `task: {LINKS}` is of one graph; leave `task` "
                 "out, or name another data set."
             )
-        links = links_of(data.graph)
+        links, rows = links_of(data.graph), data.link_rows
+        if split is not None and word(split) == PAIRS:
+            rows = _rows_of_files(split, data)
+            links = with_pairs(links, rows.pairs, len(data.x))
         if len(links.pairs) < FEWEST:
             raise ZooError(
                 f"{data.name} has {len(links.pairs)} links, too few to learn from and to be "
                 f"measured by; `task: {LINKS}` takes at least {FEWEST}."
             )
-        return cls(dataclasses.replace(data, made=(), masks=None), data.graph, links, how)
+        nodes = dataclasses.replace(data, made=(), masks=None)
+        return cls(nodes, data.graph, links, how, **_known_of(rows, links, data, split))
 
     def __getattr__(self, name: str) -> Any:
         """Return what is known of the nodes."""
@@ -143,3 +175,103 @@ class LinkData:
     def names(self, pairs: Tensor) -> np.ndarray:
         """Return what the user calls both nodes of pairs (P, 2)."""
         return pairs.numpy() if self.nodes.ids is None else self.nodes.ids[pairs.numpy()]
+
+
+def _rows_of_files(split: Spec, data: Dataset) -> LinkRows:
+    """Return the links of the tables of a split, and the part of each.
+
+    Raises:
+        ZooError: a table is missing, has no parts, or has a pair that none can be.
+    """
+    if wrong := split_problems(split, ()):
+        raise ZooError(f"split {split!r}: {wrong[0].message}.")
+    pairs, parts = [], []
+    for option, path in split_files(split).items():
+        rows = read_node_pairs(path, data, split="split" if option == "path" else None)
+        if option == "path" and rows.parts is None:
+            raise ZooError(
+                f"{path} has no column 'split' that says train, val or test of each link; add "
+                "one, or write a table for each part: {name: pairs, val: ..., test: ...}."
+            )
+        words = np.full(len(rows.nodes), option) if rows.parts is None else rows.parts
+        alone = (rows.nodes[:, 0] == rows.nodes[:, 1]).nonzero().flatten()
+        if len(alone):
+            raise ZooError(
+                f"{path}: data row {int(alone[0]) + 1} links a node with itself ({len(alone):,} "
+                "such); leave these out."
+            )
+        pairs.append(rows.nodes)
+        parts.append(part_numbers(words))
+    return LinkRows(torch.cat(pairs), None, torch.cat(parts))
+
+
+def _known_of(
+    rows: LinkRows | None, links: Links, data: Dataset, split: Spec | None
+) -> dict[str, Any]:
+    """Return `masks`, `times`, `split` and `splits` of links, as far as rows say them.
+
+    Raises:
+        ZooError: a link is in two parts.
+    """
+    if rows is None:
+        return {}
+    known: dict[str, Any] = {"splits": RANDOM}
+    numbers, count = numbers_of(links, rows.pairs, len(data.x)), len(links.pairs)
+    own = (numbers >= 0) & (rows.pairs[:, 0] != rows.pairs[:, 1])
+    numbers = numbers[own]
+    if rows.times is not None:
+        first = torch.full((count,), torch.inf, dtype=torch.double)
+        first = first.scatter_reduce(0, numbers, rows.times[own], "amin")
+        known |= {"times": first.numpy(), "split": "time", "splits": (*RANDOM, *TIME_SPLITS)}
+    if rows.parts is not None:
+        part = _parts(rows.parts[own], numbers, links, data)
+        if by_files := split is not None and word(split) == PAIRS:
+            part = _rest(part, split, links, data)
+        elif missing := int((part < 0).sum()):
+            _warn_of_unused(missing, data)
+        known["masks"] = {name: (part == number)[None] for number, name in enumerate(PARTS)}
+        known["split"] = PAIRS if by_files else "benchmark"
+        known["splits"] = (*known["splits"], known["split"])
+    return known
+
+
+def _parts(parts: Tensor, numbers: Tensor, links: Links, data: Dataset) -> Tensor:
+    """Return the part of each link, (M,), -1 of those in none, for rows (R,) of these links."""
+    said = parts >= 0
+    parts, numbers = parts[said], numbers[said]
+    empty = torch.full((len(links.pairs),), -1)
+    least = empty.scatter_reduce(0, numbers, parts, "amin", include_self=False)
+    most = empty.scatter_reduce(0, numbers, parts, "amax", include_self=False)
+    twice = (least != most).nonzero().flatten()
+    if len(twice):
+        pair = links.pairs[twice[0]]
+        first, second = pair.tolist() if data.ids is None else data.ids[pair.numpy()].tolist()
+        raise ZooError(
+            f"{data.name}: the link of {first} and {second} is of {PARTS[least[twice[0]]]} and of "
+            f"{PARTS[most[twice[0]]]} ({len(twice):,} such); a link has one part, whichever way "
+            "its edges lead: leave it in one."
+        )
+    return least
+
+
+def _rest(part: Tensor, split: Spec, links: Links, data: Dataset) -> Tensor:
+    """Return parts where links that no table has are of training if no table says which are."""
+    own = torch.zeros(len(part), dtype=torch.bool)
+    own[links.of_edge[links.of_edge >= 0]] = True
+    if beyond := int((~own).sum()):
+        _LOG.warning(
+            f"{data.name}: links in tables that are no edges of it are predicted, and no model "
+            f"sees them ({beyond:,} such)."
+        )
+    if "path" not in split and "train" not in split:
+        return torch.where(part < 0, 0, part)
+    if missing := int((part < 0).sum()):
+        _warn_of_unused(missing, data)
+    return part
+
+
+def _warn_of_unused(count: int, data: Dataset) -> None:
+    _LOG.warning(
+        f"{data.name}: links in no part of the split are neither predicted nor seen ({count:,} "
+        "such)."
+    )

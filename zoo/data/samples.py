@@ -8,17 +8,25 @@ output for the mean of the features.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.data.canonical import graph_of
-from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays
+from zoo.data.files.graph_arrays import (
+    Direction,
+    Duplicates,
+    GraphArrays,
+    check_features,
+    dense,
+)
 from zoo.data.files.graph_set_arrays import GraphSetArrays
+from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
@@ -55,12 +63,12 @@ class Separate:
     """What data sets have in common that are not the nodes of one graph."""
 
     name: str
-    columns: ClassVar[None] = None  # of a table
+    columns = None  # of a table
     edge_feature_names: tuple[str, ...] | None = None
-    learnt: ClassVar[None] = None
+    learnt = None
     edge_dim: ClassVar[int] = 0  # features of edges
-    times: ClassVar[None] = None  # rows are in their order, or have none
-    groups: ClassVar[None] = None
+    times = None  # rows are in their order, or have none
+    groups = None
     overlap: ClassVar[int] = 0
     published: ClassVar[None] = None  # a split of which a file is still to be had
     ids = labels = feature_names = scaling = None
@@ -107,10 +115,18 @@ class Samples(Separate):
         written: texts as they stand in their file (S,), whole; None of others.
         encodings: what stands to the right of x in a batch, or None.
         ids: what the user calls each sample (S,), int64 or text; None: by their numbers.
+        times: when each came (S,), NaN where unknown; None: not said.
+        groups: which group each is of (S,), text, "" for none; None: not said.
+        columns: of tables what x is learnt of; None: nothing is learnt.
+        learnt: what has been learnt of them.
+        degree_columns: how many of the last columns of x are degrees of nodes.
+        plain: the data set without the virtual nodes that this one has; None: it has none.
         labels: the name of each class, or target; None where they have none.
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
+        smiles: of molecules, one for each (S,); None of others.
+        unread: rows of a file that could not be read, and are no samples, to their ids.
         batching: the mini-batch strategies that it may be trained by, the default one first.
         unit: what has a label and a row of predictions, in words.
     """
@@ -134,10 +150,18 @@ class Samples(Separate):
     written: Sequence[str] | None = None
     encodings: Encodings | None = None
     ids: np.ndarray | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    columns: FeatureColumns | None = None
+    learnt: tuple[LearntColumn, ...] | None = None
+    degree_columns: int = 0
+    plain: Samples | None = None
     labels: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    smiles: tuple[str, ...] | None = None
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_graphs(
@@ -165,6 +189,7 @@ class Samples(Separate):
                 form=None if arrays.forms is None else arrays.forms[number],
             )
             graphs.append(graph_of(one, duplicates, direction, "together"))
+        usual = GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT
         return cls(
             name=name,
             graphs=StoredGraphs(graphs, torch.arange(len(graphs))),
@@ -172,10 +197,16 @@ class Samples(Separate):
             y=torch.from_numpy(arrays.labels),
             task=arrays.task,
             metric=GRAPH_METRICS[arrays.task],
-            split=GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT,
-            masks=None,
+            split="benchmark" if arrays.masks else usual,
+            masks=arrays.masks
+            and {part: torch.from_numpy(mask) for part, mask in arrays.masks.items()},
             classes=classes_of(arrays.labels, arrays.label_names),
             readout=readout,
+            ids=arrays.ids,
+            times=arrays.times,
+            groups=arrays.groups,
+            columns=arrays.columns,
+            degree_columns=arrays.degree_columns,
             labels=arrays.label_names,
             feature_names=arrays.feature_names,
             edge_feature_names=arrays.edge_feature_names,
@@ -185,6 +216,11 @@ class Samples(Separate):
     def edge_dim(self) -> int:
         """How many features edges have."""
         return self.graphs.edge_dim
+
+    @property
+    def own(self) -> int | None:
+        """How many columns of x are features, without a mark of virtual nodes; of tokens None."""
+        return None if self.tokens is not None else (self.plain or self).x.shape[1]
 
     @property
     def inputs(self) -> int:
@@ -204,6 +240,31 @@ class Samples(Separate):
             f"{self.name} is {len(self.y):,} graphs with a label each, and this is for the nodes "
             "of one graph. It is trained by `zoo train` with `train.batching=samples`."
         )
+
+    def trained_on(self, train: Tensor) -> Samples:
+        """Return the data set with features learnt of the nodes of training samples (n,) alone."""
+        if self.columns is None:
+            return self
+        if self.plain is not None:
+            return self.plain.trained_on(train).with_virtual_nodes()
+        nodes = stretches(self._starts[train], self.graphs.sizes[train])
+        return self.with_columns(self.columns.fit(nodes.numpy()))
+
+    def with_columns(self, learnt: Sequence[LearntColumn]) -> Samples:
+        """Return the data set with the features that were learnt of columns like its own.
+
+        Raises:
+            ZooError: its columns are others, or there is no room for the features.
+        """
+        try:
+            x, names = self.columns.transform(learnt)
+            x = dense(check_features(x, len(self.x), names=names))
+        except ZooError as error:
+            raise ZooError(f"{self.name}: {error}") from None
+        first = self.x.shape[1] - self.degree_columns
+        x = torch.cat([torch.from_numpy(x), self.x[:, first:]], dim=1)
+        names = (*names, *(self.feature_names or ())[first:])
+        return dataclasses.replace(self, x=x, feature_names=names, learnt=tuple(learnt))
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
         """Return the data set with the encoding of each graph, a function of it, beside x.
@@ -282,6 +343,7 @@ class Samples(Separate):
             x=torch.cat([x, mark], dim=1),
             encodings=encodings,
             feature_names=names,
+            plain=self,
         )
 
     @property

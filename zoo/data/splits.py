@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from zoo.config.scores import MSE
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.text_lines import sentences_of
 from zoo.data.known_nodes import LEFT_OUT, NODES, UNLABELLED, read_known_or_none
+from zoo.data.tables.molecules import scaffolds
 from zoo.errors import Problem, ZooError, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import ACCURACY, BLEU, empty_parts
@@ -53,7 +54,7 @@ Indices = dict[str, np.ndarray]  # part (train, val, test) to the indices of its
 SHARE_TOLERANCE = 1e-6
 """Added before a share is rounded down: 29.999999999 is 30 with a floating-point error."""
 
-SHARE_SPLITS = ("ratio", "time", "stratified", "group")
+SHARE_SPLITS = ("ratio", "time", "stratified", "group", "scaffold")
 """The splits whose options `train`, `val` and `test` are percentages."""
 
 
@@ -69,6 +70,7 @@ class SplitInputs(NamedTuple):
         groups: (N,) name of each node's group, "" if it has none; None: there are no groups.
         ids: (N,) id of each node; None: its index is its id.
         kinds: (N,) node type of each node, as text; None: there is one type.
+        smiles: of molecules (N,), as text; None of others.
     """
 
     y: np.ndarray
@@ -78,6 +80,7 @@ class SplitInputs(NamedTuple):
     groups: np.ndarray | None = None
     ids: np.ndarray | None = None
     kinds: np.ndarray | None = None
+    smiles: tuple[str, ...] | None = None
 
 
 def benchmark(inputs: SplitInputs, *, index: Number | None = None) -> Indices:
@@ -351,6 +354,53 @@ def by_group(
     return {part: nodes[part_of_node == number] for number, part in enumerate(PARTS)}
 
 
+def by_scaffold(
+    inputs: SplitInputs,
+    *,
+    train: Percent = 80,
+    val: Percent = 10,
+    test: Percent = 10,
+    order: Literal["size", "random"] = "size",
+    seed: Seed | None = None,
+) -> Indices:
+    """Keep molecules with one Bemis-Murcko scaffold together, so that tests are of unlike ones.
+
+    By size, scaffolds of many molecules fill training and rare ones are tested, the same for all
+    seeds, as in MoleculeNet (arXiv 1703.00564). Molecules without rings are of one scaffold.
+
+    Args:
+        train: share for training.
+        val: share for validation.
+        test: share for test.
+        order: of the scaffolds: `size`, the largest first; `random` draws them, as `group` does.
+        seed: pins the draw for all runs.
+
+    Raises:
+        ZooError: these are no molecules, or RDKit is not installed.
+    """
+    if inputs.smiles is None:
+        raise ZooError(
+            "split scaffold: scaffolds are of molecules, a table with a column of SMILES; write "
+            "another split, such as ratio-80-10-10."
+        )
+    groups = scaffolds(inputs.smiles)
+    if order == "random":
+        inputs = inputs._replace(groups=np.where(groups == "", "no ring", groups))
+        return by_group(inputs, train=train, val=val, test=test, seed=seed)
+    nodes = labelled_nodes(inputs.y)
+    _, first, group_of_node, sizes = np.unique(
+        groups[nodes], return_index=True, return_inverse=True, return_counts=True
+    )
+    ends = np.cumsum([train, val, test]) / 100 * len(nodes) + SHARE_TOLERANCE
+    part_of_group, taken = np.full(len(sizes), len(PARTS)), np.zeros(len(PARTS), np.int64)
+    for group in np.lexsort((first, sizes))[::-1].tolist():
+        if (fits := taken.cumsum() + sizes[group] <= ends).any():
+            part_of_group[group] = part = fits.argmax()
+            taken[part] += sizes[group]
+    part_of_node = part_of_group[group_of_node]
+    return {part: nodes[part_of_node == number] for number, part in enumerate(PARTS)}
+
+
 def by_ids(inputs: SplitInputs, *, train: str, val: str, test: str) -> Indices:
     """Take the nodes whose ids are in three files, one id a line.
 
@@ -375,6 +425,29 @@ def by_ids(inputs: SplitInputs, *, train: str, val: str, test: str) -> Indices:
             )
         parts[part] = np.intersect1d([index_of[id] for id in wanted], labelled_nodes(inputs.y))
     return parts
+
+
+PAIRS = "pairs"
+"""The split of links that tables name."""
+
+
+def by_pairs(
+    inputs: SplitInputs,
+    *,
+    path: str | None = None,
+    train: str | None = None,
+    val: str | None = None,
+    test: str | None = None,
+) -> Indices:
+    """Take the links of tables, whose first two columns are ids of nodes.
+
+    Args:
+        path: a table of all links, with a column `split` of train, val and test.
+        train: without it, a table of the links for training; left out, all that no other has.
+        val: a table of those for validation.
+        test: a table of those for test.
+    """
+    return benchmark(inputs, index=0)
 
 
 def has_classes(y: np.ndarray) -> bool:
@@ -594,6 +667,7 @@ SPLITS = Splits(
         "group": by_group,
         "ids": by_ids,
         KEPT: keep_parts,
+        PAIRS: by_pairs,
         "per-class": per_class,
         "per-class-20": _fixed(per_class, _PLANETOID_SUMMARY, train=20),
         **{f"per-class-{count}": _fixed_per_class(count) for count in (10, 50, 100, 200, 400)},
@@ -601,6 +675,7 @@ SPLITS = Splits(
         **_fixed_shares(
             "ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10", "85-5-10"
         ),
+        "scaffold": by_scaffold,
         "stratified": stratified,
         **_fixed_shares("stratified", stratified, "80-10-10"),
         "time": by_time,
@@ -634,6 +709,7 @@ def make_split(
     groups: np.ndarray | None = None,
     ids: np.ndarray | None = None,
     kinds: np.ndarray | None = None,
+    smiles: tuple[str, ...] | None = None,
     unit: str = "nodes",
 ) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
@@ -650,6 +726,7 @@ def make_split(
         groups: as in `SplitInputs`.
         ids: as in `SplitInputs`.
         kinds: as in `SplitInputs`.
+        smiles: as in `SplitInputs`.
         unit: what is split, for messages.
 
     Raises:
@@ -658,7 +735,7 @@ def make_split(
     wrong = split_problems(spec, ())
     if wrong:
         raise ZooError(f"split {spec!r}: " + " ".join(problem.message for problem in wrong))
-    inputs = SplitInputs(y.cpu().numpy(), masks, seed, times, groups, ids, kinds)
+    inputs = SplitInputs(y.cpu().numpy(), masks, seed, times, groups, ids, kinds, smiles)
     count = len(labelled_nodes(inputs.y))
     if count == 0:
         raise ZooError(
@@ -693,10 +770,14 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     """
     name = word(spec)
     has_times = data.splits or data.times is not None
-    allowed = data.splits or [key for key in SPLITS if has_times or key not in TIME_SPLITS]
-    if name in SPLITS and name not in allowed and (data.splits or name in TIME_SPLITS):
+    none = {PAIRS, *(() if has_times else TIME_SPLITS)}
+    allowed = data.splits or [key for key in SPLITS if key not in none]
+    any_number = re.fullmatch(FOLDS_PATTERN, name) is not None and "folds" in allowed
+    if name in SPLITS and name not in allowed and not any_number:
         fix = f"leave `split: {name}` out, or choose from {', '.join(allowed)}."
-        if data.splits is None:
+        if name in TIME_SPLITS and data.unit == "links":
+            fix = f"name the edges' column of times, `dataset.edge_time: COLUMN`, or {fix}"
+        elif name in TIME_SPLITS and data.splits is None:
             fix = f"name a table's column of times, `dataset.time_column: COLUMN`, or {fix}"
         raise ZooError(f"split {name} is none of {data.unit}, which {data.name} is of; {fix}")
     if data.unit == "snapshots":
@@ -707,7 +788,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         masks = masks or (data.published and data.published())
     return make_split(
         spec, data.y, masks, seed=seed, overlap=data.overlap, times=data.times,
-        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None), unit=data.unit,
+        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None),
+        smiles=getattr(data, "smiles", None), unit=data.unit,
     )  # fmt: skip
 
 
@@ -823,10 +905,11 @@ def _unseen_classes(task: Task, data: Any, split: Split) -> list[int]:
     return in_others[~torch.isin(in_others, in_train)].tolist()
 
 
-def split_files(split: object) -> list[Path]:
-    """Return the files that a split reads: one for each part if it is `ids`, else none."""
-    reads_files = isinstance(split, Mapping) and split.get("name") == "ids"
-    return [user_path(split[part]) for part in PARTS if part in split] if reads_files else []
+def split_files(split: object) -> dict[str, Path]:
+    """Return the files that a split reads by its options, none if it is drawn."""
+    if not isinstance(split, Mapping) or split.get("name") not in ("ids", PAIRS):
+        return {}
+    return {key: user_path(split[key]) for key in ("path", *PARTS) if split.get(key)}
 
 
 def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
@@ -838,6 +921,10 @@ def split_problems(spec: object, path: tuple[str | int, ...]) -> list[Problem]:
     if wrong:
         return wrong
     options = resolved(SPLITS, spec)
+    given = {key for key in ("path", *PARTS) if options["name"] == PAIRS and options[key]}
+    if options["name"] == PAIRS and given not in ({"path"}, {"val", "test"}, {*PARTS}):
+        message = "write `path`, a table of all links, or `val` and `test`, one for each part"
+        return [Problem(path, message)]
     if options["name"] == KEPT:
         return split_problems(options["new"], (*path, "new"))
     shares = [options[part] for part in PARTS] if options["name"] in SHARE_SPLITS else []

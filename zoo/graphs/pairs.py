@@ -36,6 +36,20 @@ class Links(NamedTuple):
     of_edge: Tensor
 
 
+class LinkRows(NamedTuple):
+    """Pairs of nodes of which is known when they came, or of which part of links they are.
+
+    Attributes:
+        pairs: (R, 2) int64, in any order and direction, repeated or not.
+        times: (R,) fp64; None: not said.
+        parts: (R,) int64, 0 of train, 1 of val, 2 of test, -1 of none; None: not said.
+    """
+
+    pairs: Tensor
+    times: Tensor | None = None
+    parts: Tensor | None = None
+
+
 def links_of(graph: dgl.DGLGraph) -> Links:
     """Return the links of a canonical graph."""
     offsets, src = csc(graph)
@@ -53,6 +67,23 @@ def pair_keys(pairs: Tensor, nodes: int) -> Tensor:
     """Return a number for each pair (P, 2), the same in either direction, (P,) int64."""
     low, high = pairs.min(dim=1).values, pairs.max(dim=1).values
     return low * nodes + high
+
+
+def with_pairs(links: Links, pairs: Tensor, nodes: int) -> Links:
+    """Return links and further pairs (P, 2), which no edge is of."""
+    before = pair_keys(links.pairs, nodes)
+    keys = torch.cat([before, pair_keys(pairs, nodes)]).unique()
+    places = torch.cat([torch.searchsorted(keys, before), keys.new_full((1,), -1)])
+    return Links(torch.stack([keys // nodes, keys % nodes], dim=1), places[links.of_edge])
+
+
+def numbers_of(links: Links, pairs: Tensor, nodes: int) -> Tensor:
+    """Return which link each of some pairs (P, 2) is, (P,) int64, -1 of those that are none."""
+    keys, wanted = pair_keys(links.pairs, nodes), pair_keys(pairs, nodes)
+    if not len(keys):
+        return torch.full_like(wanted, -1)
+    places = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+    return torch.where(keys[places] == wanted, places, -1)
 
 
 def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:

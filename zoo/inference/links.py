@@ -9,7 +9,6 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,17 +16,17 @@ from zoo.config.options import Spec, pick
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.splits import split_of
-from zoo.data.tables.read import CsvFormat, read_header, read_table
+from zoo.data.tables.pairs import read_node_pairs
 from zoo.encodings import ENCODINGS
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
-from zoo.inference.predict import eval_mode, logits, run_inference, task_of
+from zoo.inference.predict import logits, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.task import named_scores
-from zoo.training.batches import TrainingData
+from zoo.training.batches import TrainingData, evaluating
 from zoo.training.links import LinkBatches, scores_of
 
 if TYPE_CHECKING:
@@ -120,33 +119,7 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
         ZooError: there is no such table, it has one column, no line of names or no pairs, or an id
             is none of a node.
     """
-    names = read_header(path, CsvFormat())
-    if len(names) < 2:
-        raise ZooError(f"{path} has 1 column; pairs are two, an id of a node each.")
-    if not names[0].strip():  # the numbers of rows, which may be ids as well
-        raise ZooError(
-            f"{path}: its first column has no name, as the index that pandas writes; the first two "
-            "columns are to be ids of nodes, such as source,target."
-        )
-    ids = np.arange(len(data.x)) if data.ids is None else data.ids
-    places = {str(name): place for place, name in enumerate(ids.tolist())}
-    if all(name.strip() in places for name in names[:2]):
-        raise ZooError(
-            f"{path}: its first line is a pair, {names[0]},{names[1]}, and it is to name the "
-            "columns; put a line such as source,target above it."
-        )
-    table = read_table(path, names, names[:2], CsvFormat())
-    if not len(table):
-        raise ZooError(f"{path} has no pairs; write a line with two ids for each.")
-    columns = [table.iloc[:, place].astype(str).str.strip() for place in (0, 1)]
-    for column in columns:
-        unknown = [name for name in column if name not in places]
-        if unknown:
-            raise ZooError(
-                f"{path} has {unknown[0]!r}, and no node of {data.name} has this id "
-                f"({len(unknown):,} such); {suggestion(unknown[0], places)}"
-            )
-    return torch.tensor([[places[name] for name in column] for column in columns]).T
+    return read_node_pairs(path, data).nodes
 
 
 def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
@@ -174,10 +147,10 @@ def links_as_trained(model: Model, data: Dataset, split: Spec | None = None) -> 
     recipe = about.recipe or {}
     how = pick(OF_RECIPES, recipe.get("task", LINKS))
     nodes = match_graph(model, data)
-    # What is learnt of columns is what training has learnt.
-    links = LinkData.of(dataclasses.replace(nodes, columns=None), how)
     dataset = recipe.get("dataset")
     then = dataset.get("split") if isinstance(dataset, dict) else None
+    # What is learnt of columns is what training has learnt.
+    links = LinkData.of(dataclasses.replace(nodes, columns=None), how, split or then)
     own = split_of(links, split or then or links.split, about.seed or 0)
     links = links.trained_on(own.train).encoded(
         lambda graph: pick(ENCODINGS, about.encoding, graph)
@@ -200,7 +173,7 @@ def evaluate_links(
     Returns:
         As `evaluate_part`, without `seen`.
     """
-    with eval_mode(model, device):
+    with evaluating(model, device):
         loader = LinkBatches(on.data, on.split.train, device)
         measure, words = loader.scores(model, on, "fp32"), on.task.beside
         score, *others = measure(part, [on.task.metric, *words.values()])

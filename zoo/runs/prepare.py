@@ -20,7 +20,7 @@ from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.features import far_from_standard
 from zoo.data.links import LinkData
-from zoo.data.load import load_data, own_files
+from zoo.data.load import load_data, own_files, usual_structure
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
@@ -41,7 +41,7 @@ from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
 from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
-from zoo.tasks.losses import class_weights
+from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.trainer import Hooks
@@ -100,9 +100,10 @@ def prepare(plan: Plan) -> Prepared:
         )
     data = _in_terms_of_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
     if plan.task is not None:
-        data = LinkData.of(data, pick(OF_RECIPES, plan.task))
+        data = LinkData.of(data, pick(OF_RECIPES, plan.task), plan.split)
     check_batching(plan, data)
     _warn(plan, data)
+    _warn_of_structure(plan)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
     task = task_of(plan, data)
     check_task(plan, task)
@@ -159,6 +160,18 @@ def _warn(plan: Plan, data: Dataset) -> None:
                 f"`features: standard` is by the means and deviations of {data.name}, not those "
                 f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
             )
+
+
+def _warn_of_structure(plan: Plan) -> None:
+    """Say which encoding and which readout a set of graphs has unasked."""
+    recipe, usual = plan.recipe, usual_structure(plan.dataset)
+    unasked = [key for key in usual if getattr(recipe, key) is None]
+    if unasked:
+        words = [f"`{key}: {word(getattr(plan, key))}`" for key in unasked]
+        logging.getLogger(__name__).warning(
+            f"{plan.dataset['name']} is a set of graphs and has {' and '.join(words)} by default, "
+            "so that models see the structure; name others, or none, to change that."
+        )
 
 
 def _warn_of_scales(plan: Plan, data: Dataset) -> None:
@@ -241,7 +254,8 @@ def task_of(plan: Plan, data: Dataset) -> Task:
     train = plan.train
     task = data.how if plan.task else pick(TASKS, data.task)
     task = with_loss(task, train["loss"], train["label_smoothing"])
-    return with_metric(task, train["metric"])
+    published = not plan.task and train["metric"] == OWN
+    return with_metric(task, data.metric if published else train["metric"])
 
 
 def check_batching(plan: Plan, data: Dataset) -> None:
@@ -310,7 +324,7 @@ def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
 def hash_files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     paths = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    paths += split_files(plan.split)
+    paths += split_files(plan.split).values()
     paths = [*own_files(plan.dataset), *(path for path in paths if path.is_file())]
     names = [path.name for path in paths]
     digests = {
@@ -328,7 +342,7 @@ def hash_data_files(plan: Plan, recorded: dict[str, str] | None = None) -> dict[
     if recorded is None:
         return hash_files(dataclasses.replace(plan, split=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
-    names = {path_name(path) for path in [*others, *split_files(plan.split)]}
+    names = {path_name(path) for path in [*others, *split_files(plan.split).values()]}
     return {name: recorded[name] for name in recorded.keys() - names}
 
 

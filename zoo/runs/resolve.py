@@ -12,6 +12,7 @@ from typing import Any
 from zoo.config.options import (
     Spec,
     option_problems,
+    pick,
     problems,
     resolved,
     resolved_options,
@@ -22,6 +23,7 @@ from zoo.config.shipped import is_path, recipe_file, recipe_names
 from zoo.data.graph_words import GRAPHS
 from zoo.data.links import LinkData
 from zoo.data.load import (
+    DATASETS,
     dataset_problems,
     default_split,
     load_data,
@@ -226,9 +228,16 @@ def with_split(plan: Plan) -> Plan:
     if plan.split is not None:
         return plan
     if plan.task is not None:
-        return dataclasses.replace(plan, split=LinkData.split)
+        return dataclasses.replace(plan, split=_split_of_links(plan))
     split = default_split(plan.dataset["name"]) or load_data(plan.dataset).split
     return dataclasses.replace(plan, split=split)
+
+
+def _split_of_links(plan: Plan) -> Spec:
+    """Return the usual split of links; a table of edges is read, which may say parts or times."""
+    if plan.dataset["name"] in DATASETS or plan.graph != {"name": "own"}:
+        return LinkData.split
+    return LinkData.of(load_data(plan.dataset), pick(OF_RECIPES, plan.task)).split
 
 
 def write_out(recipe: Recipe, trust: bool = False) -> dict[str, Any]:

@@ -308,13 +308,20 @@ def infer(model: Model, loader: FullBatch, precision: str, run: Callable[[Forwar
 
 
 @contextlib.contextmanager
-def evaluating(model: Model, device: torch.device | str, precision: str = "fp32") -> Iterator[None]:
-    """Put a model on a device in eval mode, without gradients; leave it as it was before."""
-    home, modes = next(model.parameters()).device, [(m, m.training) for m in model.modules()]
+def evaluating(
+    model: Model, device: torch.device | str, precision: str = "fp32"
+) -> Iterator[torch.dtype]:
+    """Put a model on a device in eval mode, without gradients; leave it as it was before.
+
+    Yields the type of its weights.
+    """
+    floating = (weight for weight in model.parameters() if weight.is_floating_point())
+    first = next(floating, torch.empty(0))
+    home, modes = first.device, [(module, module.training) for module in model.modules()]
     model.to(device).eval()
     try:
         with torch.no_grad(), autocast(torch.device(device), precision):
-            yield
+            yield first.dtype
     finally:
         model.to(home)
         for module, training in modes:

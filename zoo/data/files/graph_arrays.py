@@ -58,6 +58,8 @@ class GraphArrays(NamedTuple):
             asked for; None: each row leads from its first node to its second.
         kinds: (N,) text, the kind of each node; None: all are of one kind, or it is not said.
         learnt: what features that stand as they are had been learnt of a table by; None: by none.
+        edge_times: (E,) when each edge came; None: not said.
+        edge_parts: (E,) text, the part of links that each edge is of, "" for none; None: not said.
     """
 
     edges: np.ndarray
@@ -79,6 +81,8 @@ class GraphArrays(NamedTuple):
     form: str | None = None
     kinds: np.ndarray | None = None
     learnt: tuple[Any, ...] | None = None
+    edge_times: np.ndarray | None = None
+    edge_parts: np.ndarray | None = None
 
 
 def check_arrays(arrays: GraphArrays) -> GraphArrays:
@@ -102,6 +106,8 @@ def check_arrays(arrays: GraphArrays) -> GraphArrays:
         ("node_groups", arrays.groups, nodes, "U"),
         ("node_kinds", arrays.kinds, nodes, "U"),
         ("edge_relations", arrays.relations, len(edges), "iu"),
+        ("edge_times", arrays.edge_times, len(edges), "iuf"),
+        ("edge_parts", arrays.edge_parts, len(edges), "U"),
     ):
         if values is not None and (values.shape != (rows,) or values.dtype.kind not in kinds):
             raise ZooError(
@@ -244,6 +250,14 @@ def check_room(shape: tuple[int, int]) -> None:
             f"the features as a dense array would take {size / 1e9:,.0f} GB, more than there is "
             "memory; keep fewer columns."
         )
+
+
+def dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return features (N, F) as a dense array, if there is room for it."""
+    if isinstance(features, np.ndarray):
+        return features
+    check_room(features.shape)
+    return features.toarray()
 
 
 def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np.ndarray] | None:

@@ -42,7 +42,12 @@ from zoo.tasks.labels import (
 _LOG = logging.getLogger(__name__)
 _INDICATOR = "_graph_indicator.txt"
 _MOST_LABELS = 1000
-_DEGREES = 64
+
+DEGREES = 64
+"""The largest degree that has a column of its own, where none is said."""
+
+OF_DEGREE = "degree "
+"""How the names of columns begin that are 1 for one degree and 0 for the others."""
 
 OF_LABELS = ("node label ", "edge label ")
 """How the names of columns begin that are 1 for one label and 0 for the others."""
@@ -64,6 +69,12 @@ class GraphSetArrays(NamedTuple):
         weights: (E,) weights of the edges, from 0; None: all are 1.
         forms: of each graph what its rows of edges are, as `GraphArrays.form`; None: of none.
         task: what the labels are for, a word of `GRAPH_METRICS`.
+        ids: (S,) what the user calls each graph; None: by their numbers.
+        masks: `train`, `val` and `test`, each (splits, S) bool; None without any.
+        times: (S,) when each graph came, NaN where unknown; None: not said.
+        groups: (S,) text, which group each graph is of; None: not said.
+        columns: what the other `features` are learnt of, `tables.encode`; None: they stand as are.
+        degree_columns: how many of the last columns of `features` are degrees of nodes.
     """
 
     edges: np.ndarray
@@ -77,6 +88,12 @@ class GraphSetArrays(NamedTuple):
     weights: np.ndarray | None = None
     forms: tuple[str | None, ...] | None = None
     task: str = GRAPHS
+    ids: np.ndarray | None = None
+    masks: dict[str, np.ndarray] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    columns: Any = None
+    degree_columns: int = 0
 
 
 def check_graph_set(arrays: GraphSetArrays) -> GraphSetArrays:
@@ -119,8 +136,7 @@ def read_tu_folder(
 
     Args:
         path: of the folder.
-        degrees: columns for the degrees of nodes, from 0 to this one and more; None: 64 where nodes
-            have neither labels nor attributes.
+        degrees: columns for the degrees of nodes, as of `with_degrees`.
         labels: False reads the graphs without their classes or numbers.
         label: which of several columns of labels or attributes of graphs, such as `attribute 0`.
         task: what these are for; None: classes where there are labels, numbers where there are
@@ -145,16 +161,15 @@ def read_tu_folder(
     edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
     columns = _read_columns(start, "node", len(owners))
     edge_columns = _read_columns(start, "edge", len(edges))
-    if degrees or not columns:
-        one_hot = _degree_columns(edges, len(owners), degrees or _DEGREES)
-        columns |= {f"degree {degree}": column for degree, column in enumerate(one_hot.T)}
     features, edge_features = (
         np.stack([*named.values()], axis=1) if named else None for named in (columns, edge_columns)
     )
-    return check_graph_set(GraphSetArrays(
+    features = np.zeros((len(owners), 0), np.float32) if features is None else features
+    arrays = GraphSetArrays(
         edges, owners, features, of_graphs[0], of_graphs[1], edge_features, tuple(columns),
         tuple(edge_columns) or None, task=of_graphs[2],
-    ))  # fmt: skip
+    )  # fmt: skip
+    return check_graph_set(with_degrees(arrays, degrees))
 
 
 def _read_labels(
@@ -202,13 +217,13 @@ def set_of_graphs(
     task: str | None = None,
     target_names: tuple[str, ...] | None = None,
 ) -> GraphSetArrays:
-    """Return graphs, whose own labels do not count, as one set; degrees as in `read_tu_folder`.
+    """Return graphs, whose own labels do not count, as one set.
 
     Args:
         graphs: all of them.
         labels: of each what `encode_labels` reads.
         label: what the labels are called in errors.
-        degrees: columns for the degrees of nodes.
+        degrees: columns for the degrees of nodes, as of `with_degrees`.
         task: what the labels are for.
         target_names: what several targets or numbers of each graph are called.
 
@@ -243,17 +258,15 @@ def set_of_graphs(
         graph.features.toarray() if sparse.issparse(graph.features) else graph.features
         for graph in graphs
     ])  # fmt: skip
-    if degrees or not features.shape[1]:
-        columns = _degree_columns(edges, len(owners), degrees or _DEGREES)
-        features = np.concatenate([features, columns], axis=1)
     weights = [graph.weights for graph in graphs]
-    return check_graph_set(GraphSetArrays(
+    arrays = GraphSetArrays(
         edges, owners, features, classes, names,
         edge_features=None if edge_features[0] is None else np.concatenate(edge_features),
         weights=None if weights[0] is None else np.concatenate(weights),
         forms=tuple(graph.form for graph in graphs),
         task=task,
-    ))  # fmt: skip
+    )  # fmt: skip
+    return check_graph_set(with_degrees(arrays, degrees))
 
 
 def _read_columns(start: Path, of: str, rows: int) -> dict[str, np.ndarray]:
@@ -308,11 +321,39 @@ def _read_numbers(path: Path, kind: type, rows: int | None = None) -> np.ndarray
     return numbers
 
 
-def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
-    """Return a column for each degree from 0, (N, most + 1), the last for all from there on."""
-    pairs = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
-    degree = np.bincount(pairs.ravel(), minlength=nodes).clip(max=most)
-    return np.eye(most + 1, dtype=np.float32)[degree]
+def with_degrees(arrays: GraphSetArrays, degrees: int | None) -> GraphSetArrays:
+    """Return a set whose nodes have a column for each degree from 0 up, 1 for their own.
+
+    Args:
+        arrays: with features (N, F), which stay to the left.
+        degrees: the largest degree, whose column is also that of all above; 0: no columns; None:
+            64 where nodes have no features, or all nodes of all graphs the same, which tell a model
+            nothing. One line says so.
+    """
+    x = arrays.features
+    if degrees is None:
+        blind = len(x) == 0 or bool((x == x[:1]).all())
+        if not blind:
+            return arrays
+        why = "no features" if x.shape[1] == 0 else "the same features in all graphs"
+        degrees = DEGREES
+        _LOG.warning(
+            "nodes have %s: columns of their degrees, up to %d, are added; `degrees: 0` adds none.",
+            why, degrees,
+        )  # fmt: skip
+    if degrees == 0:
+        return arrays
+    edges = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]]
+    pairs = np.unique(np.sort(edges, axis=1), axis=0)
+    degree = np.bincount(pairs.ravel(), minlength=len(x)).clip(max=degrees)
+    columns = np.eye(degrees + 1, dtype=np.float32)[degree]
+    names = arrays.feature_names
+    names = tuple(f"feature {place}" for place in range(x.shape[1])) if names is None else names
+    return arrays._replace(
+        features=np.concatenate([x, columns], axis=1),
+        feature_names=(*names, *(f"{OF_DEGREE}{place}" for place in range(degrees + 1))),
+        degree_columns=degrees + 1,
+    )
 
 
 def join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:

@@ -4,9 +4,10 @@ Keys: `edges` (E, 2); `node_labels` (N,) or (N, T); `node_features` (N, F), or i
 `node_features_indptr`, `_indices`, `_data`, `_shape`; optionally `train_masks`, `val_masks` and
 `test_masks` (S, N), `node_ids` (N,), `label_names` (C,), `feature_names` (F,), `edge_weights` (E,),
 `edge_features` (E, D), `edge_feature_names` (D,), `node_times`, `node_groups`, `node_kinds` (N,),
-`edge_relations` (E,), `relation_names` (K,), `edge_form`, `learnt_columns`, `task` (). Others are
-ignored. `x` (N, F) and `y` (N,), or `images` (N, H, W[, C]) and `labels` (N,), are nodes without
-edges; all that is of nodes may stand beside them. For people `data/README.md` describes it.
+`edge_relations`, `edge_times`, `edge_parts` (E,), `relation_names` (K,), `edge_form`,
+`learnt_columns`, `task` (). Others are ignored. `x` (N, F) and `y` (N,), or `images`
+(N, H, W[, C]) and `labels` (N,), are nodes without edges; all that is of nodes may stand beside
+them. For people `data/README.md` describes it.
 """
 
 import re
@@ -29,7 +30,8 @@ KEYS = "edges, node_labels, node_features"
 _OF_NODES = {"node_ids": "ids", "node_times": "times", "node_groups": "groups",
              "node_kinds": "kinds"}  # fmt: skip
 _OF_EDGES = {"edge_weights": "weights", "edge_relations": "relations",
-             "edge_features": "edge_features"}  # fmt: skip
+             "edge_features": "edge_features", "edge_times": "edge_times",
+             "edge_parts": "edge_parts"}  # fmt: skip
 """Keys of arrays that may be there, to their names in `GraphArrays`."""
 
 _NAMES = ("label_names", "feature_names", "relation_names", "edge_feature_names")

@@ -32,6 +32,7 @@ from zoo.data.links import LinkData
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
 from zoo.data.load.named import (
+    MOLECULES,
     NAMED,
     NAMED_PAIRS,
     SERIES_WORDS,
@@ -62,6 +63,7 @@ from zoo.tasks.labels import (
     infer_task,
     unknown_task,
 )
+from zoo.tasks.losses import OWN
 
 TaskName = Literal[tuple(NODE_METRICS)]
 
@@ -112,6 +114,7 @@ _SPLITS = {
     **TEXT_SPLITS,
     **dict.fromkeys(SERIES_WORDS, Snapshots.split),
     **dict.fromkeys(SET_WORDS, GRAPHS_SPLIT),
+    **{name: known.split for name, known in MOLECULES.items()},
 }
 """The split of each word where a recipe names none."""
 
@@ -384,7 +387,7 @@ def own_files(spec: Spec) -> list[Path]:
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         file = spec.get("path")  # of words for files of one's own
         return [user_path(file)] if isinstance(file, str) and user_path(file).is_file() else []
-    path, tables = path_of(spec["name"]), ("nodes", "edges")
+    path, tables = path_of(spec["name"]), ("graphs", "nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
     if folder := tu_folder(path):
@@ -456,8 +459,10 @@ def metric_of(recipe: Recipe) -> str | None:
     metric = (recipe.measured and recipe.measured.metric) or (
         recipe.expect and recipe.expect.metric
     )
+    named = word(recipe.train.get("metric", OWN))
+    if named != OWN:
+        return named
     if recipe.task:
-        named = recipe.train.get("metric", "task")
-        return LinkData.metric if named == "task" else word(named)
+        return LinkData.metric
     of_task = {**NODE_METRICS, **GRAPH_METRICS}.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))
