@@ -367,12 +367,16 @@ class Samples(Separate):
 def encodings_of(
     graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
 ) -> Encodings | None:
-    """Return the encoding of each graph, a function of it; None where it has no columns."""
-    rows = [*map(encode, graphs)]
-    if rows[0].shape[1] == 0:
+    """Return the encoding of each graph, a function of it; None where it has no columns.
+
+    They are computed together where the function has an `of_each`, as `zoo.encodings.Encoder`.
+    """
+    of_each = getattr(encode, "of_each", lambda graphs: torch.cat([*map(encode, graphs)]))
+    rows = of_each(graphs)
+    if rows.shape[1] == 0:
         return None
-    sizes = torch.tensor([*map(len, rows)])
-    return Encodings(torch.cat(rows).float(), sizes.cumsum(0) - sizes)
+    sizes = torch.tensor([graph.num_nodes() for graph in graphs])
+    return Encodings(rows.float(), sizes.cumsum(0) - sizes)
 
 
 def _with_last_rows(rows: Tensor, sizes: Tensor, value: float = 0.0) -> Tensor:

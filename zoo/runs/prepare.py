@@ -30,7 +30,7 @@ from zoo.data.splits import (
     split_of,
     warn_of_small_classes,
 )
-from zoo.encodings import ENCODINGS, flip_signs
+from zoo.encodings import Encoder, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
 from zoo.inference.training_data import split_from_start, training_of
@@ -119,7 +119,7 @@ def prepare(plan: Plan) -> Prepared:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
     _warn_of_scales(plan, data)
-    encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    encoded = data.encoded(Encoder(plan.encoding))
     encoded_columns = encoded.inputs - data.inputs
     if encoded.inputs == 0:
         raise ZooError(
