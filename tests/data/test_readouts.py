@@ -1,6 +1,7 @@
 """Readouts in recipes: defaults that are said, measured again, predicted, and carried over."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -43,16 +44,21 @@ def test_a_readout_is_of_graphs(graphs, zoo):
     assert code and "choose" in answer.err or "sum" in answer.err
 
 
+def started(answer):
+    """What became of each weight of a fine-tuning, by the folder that it has printed."""
+    return json.loads(Path(json.loads(answer.out)["folder"], "start_from.json").read_text())
+
+
 def test_weights_of_nodes_begin_a_model_of_graphs_and_the_other_way_round(graphs, zoo):
     quiet = ("--runs", "runs", "train.epochs=2", "--json")
     _, nodes = zoo("train", "gcn", "dataset=karate", "model.dim=8", "model.layers=3", *quiet)
     code, answer = zoo("finetune", json.loads(nodes.out)["folder"], "--data", "set.pt", *quiet)
     assert not code, answer.err
-    start = json.loads(open(json.loads(answer.out)["folder"] + "/start_from.json").read())
+    start = started(answer)
     assert "layers.0.convolution.linear.weight" in start["loaded"]
     assert {"stem.convolution.linear.weight", "head_readout.last.weight"} <= {*start["fresh"]}
     code, back = zoo("finetune", json.loads(answer.out)["folder"], "--data", "karate", *quiet)
     assert not code, back.err
-    start = json.loads(open(json.loads(back.out)["folder"] + "/start_from.json").read())
+    start = started(back)
     assert "layers.0.convolution.linear.weight" in start["loaded"]
     assert "head_readout.last.weight" in start["unused"]
