@@ -17,12 +17,11 @@ from torch import Tensor
 
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
-from zoo.data.canonical import graph_of
+from zoo.data.canonical import graphs_of
 from zoo.data.features import transform_features
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
-    GraphArrays,
     check_features,
     dense,
 )
@@ -176,22 +175,7 @@ class Samples(Separate):
         direction: Direction = "both",
     ) -> Samples:
         """Make a data set of checked arrays of many graphs; the options are those of one."""
-        sizes = np.bincount(arrays.owners)
-        first = np.cumsum(sizes) - sizes
-        owners = arrays.owners[arrays.edges[:, 0]]
-        order = np.argsort(owners, kind="stable")
-        cuts = np.searchsorted(owners[order], np.arange(1, len(sizes)))
-        graphs = []
-        for number, rows in enumerate(np.split(order, cuts)):
-            one = GraphArrays(
-                arrays.edges[rows] - first[number],
-                np.full(sizes[number], -1),
-                arrays.features[:0],
-                weights=None if arrays.weights is None else arrays.weights[rows],
-                edge_features=None if arrays.edge_features is None else arrays.edge_features[rows],
-                form=None if arrays.forms is None else arrays.forms[number],
-            )
-            graphs.append(graph_of(one, duplicates, direction, "together"))
+        graphs = graphs_of(arrays, duplicates, direction)
         usual = GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT
         return cls(
             name=name,
