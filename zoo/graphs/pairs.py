@@ -105,8 +105,14 @@ def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
     return mark_canonical(smaller)
 
 
-Negatives = Callable[[Tensor, int, torch.Generator], Tensor]
-"""`(pairs (P, 2), count, generator)` to pairs without a link, (P, count, 2)."""
+Negatives = Callable[[Tensor, int | None, torch.Generator], Tensor]
+"""`(pairs (P, 2), count, generator)` to pairs without a link, (P, count, 2).
+
+Where they are given a count of None takes all, as many as the pair with most has; -1 fills up.
+"""
+
+Read = Callable[[str, tuple[str, ...], str | None], Tensor]
+"""`(path, ends, part)` to the nodes of the rows of a table, (Q, k), of a part where it says any."""
 
 
 class Known:
@@ -115,9 +121,14 @@ class Known:
     Args:
         pairs: (M, 2) int64.
         nodes: N, of the graph.
+        part: of the split, that is asked about.
+        read: reads tables of pairs.
     """
 
-    def __init__(self, pairs: Tensor, nodes: int):
+    def __init__(
+        self, pairs: Tensor, nodes: int, part: str | None = None, read: Read | None = None
+    ):
+        self.part, self._read = part, read
         self.nodes, self.keys = nodes, pair_keys(pairs, nodes).unique()
         self._indices, self._offsets = _adjacency(pairs, nodes)
 
@@ -128,6 +139,24 @@ class Known:
             return pairs[:, 0] == pairs[:, 1]
         places = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         return (self.keys[places] == keys) | (pairs[:, 0] == pairs[:, 1])
+
+    def given(self, path: str, *ends: str) -> Tensor:
+        """Return the nodes of the rows of a table, (Q, k), of which the first and last are a pair.
+
+        Raises:
+            ZooError: such a pair is a link, or nothing reads tables here.
+        """
+        if self._read is None:
+            raise ZooError("negatives of a table are of a graph that names its nodes.")
+        rows = self._read(path, ends, self.part)
+        linked = self.has(rows[:, [0, -1]]).nonzero().flatten()
+        if len(linked):
+            of_part = "" if self.part is None else f" of those of {self.part}"
+            raise ZooError(
+                f"{path}: row {int(linked[0]) + 1}{of_part} is a link, or a node with itself "
+                f"({len(linked):,} such), and should be a pair without one; leave it out."
+            )
+        return rows
 
     def neighbour(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
         """Draw a neighbour of each node (P,); a node without any is its own."""
@@ -194,9 +223,75 @@ def two_hops(known: Known) -> Negatives:
     return _drawn_anew(known, draw, target)
 
 
+def given(known: Known, *, path: str) -> Negatives:
+    """Take the pairs of a table: in evaluation all of them, dealt out to the links of a part.
+
+    Args:
+        path: a table whose first two columns are ids of nodes; where it has a column `split`, the
+            rows of train, val or test are of that part alone.
+    """
+    others = known.given(path, "source", "target")
+
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        if count is not None:
+            return others[torch.randint(len(others), (len(pairs), count), generator=generator)]
+        count = -(-len(others) // max(1, len(pairs)))
+        dealt = torch.full((count * len(pairs), 2), -1)
+        dealt[: len(others)] = others
+        return dealt.unflatten(0, (count, len(pairs))).transpose(0, 1)
+
+    return negatives
+
+
+def given_per_link(known: Known, *, path: str) -> Negatives:
+    """Take the other nodes of a table, by which the second end of each link is replaced.
+
+    Links of training that the table has none for are measured beside pairs that are drawn
+    uniformly.
+
+    Args:
+        path: a table whose first three columns are ids: both ends of a link, and a node that the
+            first end has no link with; a row for each; with a column `split` as `file`.
+    """
+    rows = known.given(path, "source", "target", "other")
+    order = pair_keys(rows[:, :2], known.nodes).argsort(stable=True)
+    others = rows[order][:, [0, 2]]
+    keys, counts = pair_keys(rows[:, :2], known.nodes).unique(return_counts=True)
+    begins = counts.cumsum(0) - counts
+
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        wanted = pair_keys(pairs, known.nodes)
+        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        missing = keys[place] != wanted
+        if missing.any() and count is None and known.part == "train":
+            return uniform(known)(pairs, 1, generator)
+        if missing.any():
+            raise ZooError(
+                f"{path} has no row for {int(missing.sum()):,} of {len(pairs):,} links"
+                f"{'' if known.part is None else f' of {known.part}'}; write some for each link, "
+                "or take `file`, the same pairs for all of them."
+            )
+        own, first = counts[place].unsqueeze(1), begins[place].unsqueeze(1)
+        if count is not None:
+            draw = torch.rand(len(pairs), count, dtype=torch.double, generator=generator)
+            return others[first + (draw * own).long()]
+        turn = torch.arange(int(own.max()))
+        chosen = others[(first + turn).clamp(max=len(others) - 1)]
+        return chosen.masked_fill((turn >= own).unsqueeze(2), -1)
+
+    return negatives
+
+
 NEGATIVES = Table(
     "negatives",
-    {"uniform": uniform, "degree": by_degree, "target": target, "hard": two_hops},
+    {
+        "uniform": uniform,
+        "degree": by_degree,
+        "target": target,
+        "hard": two_hops,
+        "file": given,
+        "file-per-link": given_per_link,
+    },
 )
 """Word to builder `(known links) -> Negatives`."""
 
@@ -212,8 +307,8 @@ def _drawn_anew(
         ZooError: some still are after many times, as in a graph where almost all pairs are links.
     """
 
-    def negatives(pairs: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        wanted = pairs.repeat_interleave(count, dim=0)
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        wanted = pairs.repeat_interleave(1 if count is None else count, dim=0)
         chosen = draw(wanted, generator)
         for _ in range(TRIES):
             wrong = known.has(chosen).nonzero().squeeze(1)

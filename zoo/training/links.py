@@ -10,13 +10,17 @@ from pydantic import Field
 from torch import Tensor
 
 from zoo.config.options import Count, pick
+from zoo.config.recipe import word
 from zoo.data.links import LinkData
 from zoo.graphs.link_heuristics import HEURISTICS, WALKS
+from zoo.graphs.pairs import NEGATIVES
 from zoo.graphs.spmm import place
 from zoo.ops.random_order import random_order, seed_of
 from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.memory import upload
+from zoo.tasks.links import GIVEN
+from zoo.tasks.metrics import NO_PAIR
 from zoo.tasks.task import Measure, measured_beside
 from zoo.training.batches import (
     Batch,
@@ -65,7 +69,7 @@ class LinkBatches(DataParallelBatches):
         self.steps = -(-len(train) // min(wanted, size or wanted))
         self.alone = message == "others"
         self.graph = place(data.graph, self.device)
-        self.known = data.known(train)
+        self.negatives = pick(NEGATIVES, data.how.negatives, data.known(train, "train"))
         self._compared: dict[str, Tensor] = {}
 
     def batches(self, epoch: int) -> Iterator[Batch]:
@@ -78,7 +82,7 @@ class LinkBatches(DataParallelBatches):
                 chosen = torch.isin(self.train, rows, assume_unique=True)
                 graph = place(self.data.message(self.train[~chosen]), self.device)
             own = seed_of((seed, step))
-            pairs = self.data.candidates(rows, how.negatives, how.per_link, self.known, own)
+            pairs = self.data.candidates(rows, self.negatives, how.per_link, own)
             pairs = pairs[process_group.rank() :: process_group.count()]
             yield Batch(
                 graph,
@@ -115,8 +119,9 @@ class LinkBatches(DataParallelBatches):
             seed = seed_of((int(on.split.sha256[:15], 16), ["train", "val", "test"].index(part)))
             if part == "train":
                 rows = rows[random_order(len(rows), seed)[: len(on.split.val)]]
-            given = how.compared, how.candidates, self.data.known()
-            self._compared[part] = self.data.candidates(rows, *given, seed)
+            count = None if word(how.compared) in GIVEN else how.candidates
+            negatives = pick(NEGATIVES, how.compared, self.data.known(part=part))
+            self._compared[part] = self.data.candidates(rows, negatives, count, seed)
         return self._compared[part]
 
 
@@ -128,19 +133,24 @@ def heuristic_scores(on: TrainingData) -> dict[str, dict[str, float | None]]:
     """
     loader = LinkBatches(on.data, on.split.train, "cpu")
     pairs, task = loader.compared(on, "test"), on.task
-    flat, y = pairs.flatten(0, 1), torch.zeros(len(pairs), dtype=torch.int64)
+    flat, y = pairs.flatten(0, 1).clamp(min=0), torch.zeros(len(pairs), dtype=torch.int64)
     work = len(flat[:, 0].unique()) * on.data.graph.num_edges()
     scores_by_heuristic = {}
-    for word in HEURISTICS:
-        if work <= MOST_WALKS or word not in WALKS:
-            scores = pick(HEURISTICS, word)(on.data.graph, flat).reshape(pairs.shape[:-1])
+    for name in HEURISTICS:
+        if work <= MOST_WALKS or name not in WALKS:
+            scores = pick(HEURISTICS, name)(on.data.graph, flat).reshape(pairs.shape[:-1])
+            scores = scores.masked_fill(pairs[..., 0] < 0, NO_PAIR)
             values = {task.metric_name: task.metric(scores, y), **measured_beside(task, scores, y)}
-            scores_by_heuristic[word] = values
+            scores_by_heuristic[name] = values
     return scores_by_heuristic
 
 
 def scores_of(model: Model, logits: Tensor, pairs: Tensor) -> Tensor:
-    """Return the scores of pairs (P, K, 2), (P, K) fp32, some at a time."""
+    """Return the scores of pairs (P, K, 2), (P, K) fp32, some at a time; `NO_PAIR` of -1."""
     size = max(1, SCORED // pairs.shape[1])
-    parts = [model.score_pairs(logits, upload(part, logits.device)) for part in pairs.split(size)]
-    return torch.cat(parts).float()
+    parts = []
+    for part in pairs.split(size):
+        part = upload(part, logits.device)
+        scores = model.score_pairs(logits, part.clamp(min=0)).float()
+        parts.append(scores.masked_fill(part[..., 0] < 0, NO_PAIR))
+    return torch.cat(parts)
