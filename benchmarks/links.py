@@ -116,8 +116,8 @@ def beside_pyg(dataset, rounds):
 
 def trained(dataset, model, attention):
     """Return a row of the test score, the time of an epoch and the memory of a model."""
+    from zoo.runs.earlier_runs import train_apart
     from zoo.runs.resolve import load_recipe, resolve
-    from zoo.runs.run import train_apart
 
     recipe = {"dataset": dataset, "task": TASK, "seeds": [*SEEDS],
               "model": {"name": model, **MODELS[model], "attention": attention},

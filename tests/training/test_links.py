@@ -18,6 +18,7 @@ from zoo.config.yaml_lines import read_value
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.load import load_data
+from zoo.data.load.on_disk import prepare_on_disk
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.graphs.link_heuristics import HEURISTICS
@@ -359,3 +360,54 @@ def test_a_comparison_shows_heuristics_and_few_links_are_told(
     shown = capsys.readouterr().out
     katz = summary["heuristics"]["katz"]["mean"]
     assert f"katz{' ' * 10}" in shown and f"{katz:.4f}" in shown and "learn nothing" in shown
+
+
+@pytest.mark.parametrize("message", ["others", "all"])
+def test_sampled_steps_of_all_neighbours_are_those_of_the_whole_graph(message):
+    """Of two layers the neighbours of the neighbours of neighbours say all degrees that count."""
+    whole, on = batches(size=7, message=message)
+    sampled, _ = batches(size=7, message=message, fanouts=[-1, -1, -1])
+    torch.manual_seed(0)
+    model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="hadamard-mlp").eval()
+    for one, other in zip(whole.batches(3), sampled.batches(3), strict=True):
+        scores = []
+        for batch in (one, other):
+            logits, _ = model(batch.graph, batch.x)
+            scores.append(model.score_pairs(logits, batch.pairs))
+        torch.testing.assert_close(*scores)
+        grads = [torch.autograd.grad(score.sum(), [*model.parameters()]) for score in scores]
+        for pair in zip(*grads, strict=True):
+            torch.testing.assert_close(*pair, atol=1e-5, rtol=1e-4)
+    for part in ("val", "test"):
+        measured = [loader.scores(model, on, "fp32")(part, [on.task.metric])
+                    for loader in (whole, sampled)]  # fmt: skip
+        assert measured[0] == pytest.approx(measured[1])
+
+
+def test_sampled_steps_see_no_answer_and_follow_from_the_seed():
+    loader, on = batches(size=7, fanouts=[3, 2])
+    for batch, again in zip(loader.batches(1), loader.batches(1), strict=True):
+        asked = {*map(tuple, batch.pairs[:, 0].sort(dim=1).values.tolist())}
+        assert not asked & linked(batch.graph) and batch.graph.num_nodes() == len(batch.x)
+        assert linked(batch.graph) == linked(again.graph)
+    planted, _ = batches(size=7, fanouts=[3, 2], message="all")
+    assert any({*map(tuple, batch.pairs[:, 0].sort(dim=1).values.tolist())} & linked(batch.graph)
+               for batch in planted.batches(1))  # fmt: skip
+
+
+def test_links_of_a_graph_on_disk_are_learnt_in_batches(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare_on_disk("karate", tmp_path / "disk")
+    batching = {"name": "links", "size": 20, "fanouts": [5, 5]}
+    train = {**RECIPE["train"], "batching": batching}
+    for evaluate in ("batches", "full"):
+        spec = {
+            **RECIPE,
+            "dataset": str(tmp_path / "disk"),
+            "train": {**train, "evaluate": evaluate},
+        }
+        summary = run_recipe(spec, runs=Path("runs") / evaluate)
+        assert 0 < summary["test"]["mean"] <= 1 and summary["heuristics"]["katz"]["mean"] > 0
+    folder = next((Path("runs") / "batches").iterdir())
+    run = CliRunner().invoke(app, ["evaluate", str(folder)])
+    assert run.exit_code == 0 and "test links of disk" in run.output, run.output

@@ -7,6 +7,7 @@ first. What is drawn follows from a generator alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -54,12 +55,13 @@ def links_of(graph: dgl.DGLGraph) -> Links:
     """Return the links of a canonical graph."""
     offsets, src = csc(graph)
     dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
-    keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
-    keys = keys.masked_fill(src == dst, -1)
-    known, of_edge = keys.unique(return_inverse=True)
-    if len(known) and known[0] == -1:
-        known, of_edge = known[1:], of_edge - 1
-    pairs = torch.stack([known // graph.num_nodes(), known % graph.num_nodes()], dim=1)
+    first = src > dst  # every link leads both ways, and once to the smaller node
+    keys = dst[first] * graph.num_nodes() + src[first]
+    keys = keys if (keys.diff() > 0).all() else keys.sort().values
+    of_edge = torch.full((len(src),), -1)
+    for way, low, high in ((first, dst, src), (src < dst, src, dst)):
+        of_edge[way] = torch.searchsorted(keys, low[way].long() * graph.num_nodes() + high[way])
+    pairs = torch.stack([keys // graph.num_nodes(), keys % graph.num_nodes()], dim=1)
     return Links(pairs, of_edge)
 
 
@@ -96,8 +98,21 @@ def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
         links: what `links_of` makes of it.
         kept: (M,) bool, which of them.
     """
+    return _with_edges(graph, torch.cat([kept, kept.new_ones(1)])[links.of_edge])  # -1: the last
+
+
+def without_pairs(graph: dgl.DGLGraph, pairs: Tensor) -> dgl.DGLGraph:
+    """Return a canonical graph without the edges between pairs (P, 2), in either direction."""
     offsets, src = csc(graph)
-    stays = torch.cat([kept, kept.new_ones(1)])[links.of_edge]  # the last stands for -1
+    dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
+    keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
+    taken = torch.isin(keys, pair_keys(pairs, graph.num_nodes()))
+    return _with_edges(graph, ~taken | (src == dst))
+
+
+def _with_edges(graph: dgl.DGLGraph, stays: Tensor) -> dgl.DGLGraph:
+    """Return a canonical graph with some of its edges alone, (E,) bool in the order of `csc`."""
+    offsets, src = csc(graph)
     before = torch.cat([offsets.new_zeros(1), stays.cumsum(0).to(offsets.dtype)])
     smaller = from_csc(before[offsets.long()], src[stays])
     for key, values in in_lists(graph).items():
@@ -130,7 +145,7 @@ class Known:
     ):
         self.part, self._read = part, read
         self.nodes, self.keys = nodes, pair_keys(pairs, nodes).unique()
-        self._indices, self._offsets = _adjacency(pairs, nodes)
+        self._pairs = pairs
 
     def has(self, pairs: Tensor) -> Tensor:
         """Return which pairs (P, 2) are links, or a node with itself, (P,) bool."""
@@ -160,24 +175,25 @@ class Known:
 
     def neighbour(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
         """Draw a neighbour of each node (P,); a node without any is its own."""
-        degrees = self._offsets[nodes + 1] - self._offsets[nodes]
+        indices, offsets = self.adjacency
+        degrees = offsets[nodes + 1] - offsets[nodes]
         draw = torch.rand(len(nodes), dtype=torch.double, generator=generator)
-        places = self._offsets[nodes] + (draw * degrees).long()
-        chosen = self._indices[places.clamp(max=len(self._indices) - 1)]
+        places = offsets[nodes] + (draw * degrees).long()
+        chosen = indices[places.clamp(max=len(indices) - 1)]
         return torch.where(degrees > 0, chosen, nodes)
 
     @property
     def degrees(self) -> Tensor:
         """How many links each node has, (N,)."""
-        return self._offsets.diff()
+        return self.adjacency[1].diff()
 
-
-def _adjacency(pairs: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the other ends of the links of all nodes (2 M,), and where those of each begin."""
-    src, dst = torch.cat([pairs, pairs.flip(1)]).T
-    counts = torch.bincount(src, minlength=nodes)
-    indices = dst[src.argsort(stable=True)] if len(src) else src.new_zeros(1)
-    return indices, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    @cached_property
+    def adjacency(self) -> tuple[Tensor, Tensor]:
+        """The other ends of the links of all nodes (2 M,), and where those of each begin."""
+        src, dst = torch.cat([self._pairs, self._pairs.flip(1)]).T
+        counts = torch.bincount(src, minlength=self.nodes)
+        indices = dst[src.argsort(stable=True)] if len(src) else src.new_zeros(1)
+        return indices, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def uniform(known: Known) -> Negatives:
@@ -191,7 +207,7 @@ def uniform(known: Known) -> Negatives:
 
 def by_degree(known: Known) -> Negatives:
     """Draw both ends in proportion to how many links a node has: hubs meet hubs."""
-    ends = known._indices  # each node as often as it has links
+    ends = known.adjacency[0]  # each node as often as it has links
 
     def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
         return ends[torch.randint(len(ends), (len(pairs), 2), generator=generator)]
