@@ -100,6 +100,7 @@ class Model(nn.Module):
             to neighbours. Attention over all nodes ignores them.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
         head_decoder: of link prediction, what makes a score of two nodes' logits.
+        head_readout: of graphs, what makes an answer for each of the logits of its nodes.
     """
 
     paper: ClassVar[str] = ""
@@ -109,6 +110,9 @@ class Model(nn.Module):
         "node-multilabel",
         "node-regression",
         "graph-classification",
+        "graph-binary",
+        "graph-multilabel",
+        "graph-regression",
         "sequence-classification",
         "node-forecasting",
         "link-prediction",
@@ -121,6 +125,7 @@ class Model(nn.Module):
     about: About = About()
     tokenizer: str | None = None
     head_decoder: nn.Module
+    head_readout: nn.Module
 
     def __new__(cls, in_dim: int = 0, out_dim: int = 0, **options: Any):
         """Remember how the model was made, so that it can be saved and made again."""
@@ -200,6 +205,19 @@ class Model(nn.Module):
         scores = self.head_decoder(logits[source], logits[target])
         return scores.reshape(pairs.shape[:-1])
 
+    def read_graphs(self, logits: Tensor, sizes: Tensor) -> Tensor:
+        """Return the answers for graphs, (B, C), for logits (n, E) and their sizes (B,).
+
+        Raises:
+            ZooError: the model has no readout.
+        """
+        if not hasattr(self, "head_readout"):
+            raise ZooError(
+                f"this {type(self).__name__} has no readout; make one with `readout=`, a word of "
+                "`zoo list readouts`, or take the mean of the logits of each graph."
+            )
+        return self.head_readout(logits, sizes)
+
     def answer_in_units(self, mean: Tensor, deviation: Tensor) -> None:
         """Have the head answer in the units of targets, which it learns as if standardised.
 
@@ -209,18 +227,23 @@ class Model(nn.Module):
             mean: of the targets, (T,).
             deviation: of the targets, (T,), above 0.
         """
-        first = self.units is None
-        self.head.register_buffer("target_mean", mean, persistent=False)
-        self.head.register_buffer("target_deviation", deviation, persistent=False)
+        first, last = self.units is None, self._last
+        last.register_buffer("target_mean", mean, persistent=False)
+        last.register_buffer("target_deviation", deviation, persistent=False)
         if first:
-            self.head.register_forward_hook(_in_units)
+            last.register_forward_hook(_in_units)
 
     @property
     def units(self) -> tuple[Tensor, Tensor] | None:
         """Mean and deviation of the targets that the head answers in, (T,) each; None: as is."""
-        known = dict(self.head.named_buffers(recurse=False))
+        known = dict(self._last.named_buffers(recurse=False))
         names = ("target_mean", "target_deviation")
         return tuple(known[name] for name in names) if names[0] in known else None
+
+    @property
+    def _last(self) -> nn.Module:
+        """What gives the answers: the readout of a model of graphs that has one, else the head."""
+        return getattr(self, "head_readout", self.head)
 
     def rows(self, graph: Any, x: Tensor) -> int:
         """Return how many rows of logits it owes for what it is given: one for each node."""

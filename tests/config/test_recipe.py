@@ -142,7 +142,7 @@ def test_sample_is_read_as_written(write):
 
 def test_optional_keys_have_defaults():
     recipe = read_recipe({"dataset": "cora", "model": "sgformer"}, check=check)
-    assert (recipe.encoding, recipe.train, recipe.seeds) == ("none", {}, [0])
+    assert (recipe.encoding, recipe.train, recipe.seeds) == (None, {}, [0])
     assert (recipe.expect, recipe.imports) == (None, [])
     assert (recipe.name, recipe.path) == ("recipe", None)
 

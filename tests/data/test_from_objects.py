@@ -181,9 +181,11 @@ def test_a_feature_of_another_name():
     ("options", "said"),
     [
         ({"task": "nonsense"}, "no task is called 'nonsense'; .*graph-classification"),
-        ({"task": "graph-regression"}, "not predicted yet.* `task: graph-classification`"),
         ({"task": "link-prediction"}, "task: link-prediction` at the top of the recipe"),
-        ({"task": "node-binary"}, "has the task graph-classification, and node-binary is of"),
+        (
+            {"task": "node-binary"},
+            "has one of the tasks graph-classification, .*, and node-binary is of",
+        ),
         ({"weight": "w"}, "weight: the edges have no 'w'"),
         ({"weights": "use"}, "have none to use"),
         ({"edge_features": "e"}, "the edges have no 'e'"),
@@ -300,9 +302,9 @@ def test_of_several_labels_none_is_taken_in_silence():
         Dataset.from_pyg(pyg(y=torch.arange(3), label=torch.arange(3)))
     with pytest.raises(ZooError, match="the graphs have 'label' and 'y'; .*`label: y`"):
         Dataset.from_pyg([pyg(number, label=number) for number in range(4)])
-    with pytest.raises(ZooError, match=r"`y` has the shape \(1, 3\).*the one that is meant"):
-        Dataset.from_pyg([pyg(y=torch.zeros(1, 3))])
-    with pytest.raises(ZooError, match="type float.*graph-regression.*not predicted yet"):
+    with pytest.raises(ZooError, match="holds 0.5 at graph 1, target 2; .*graph-regression"):
+        Dataset.from_pyg([pyg(y=torch.zeros(1, 3)), pyg(y=torch.tensor([[0, 1, 0.5]]))])
+    with pytest.raises(ZooError, match="type float.*graph-regression"):
         Dataset.from_pyg([pyg(y=torch.rand(1)) for _ in range(4)])
     graph = of_dgl()
     graph.ndata["labels"] = graph.ndata["label"] = torch.arange(3)
@@ -358,8 +360,8 @@ def test_labels_of_dgl_have_names_or_are_unknown():
     [
         ({"labels": LABELS[:3]}, "there are 4 graphs and 3 labels"),
         (
-            {"labels": torch.zeros(4, 2)},
-            r"`labels` has the shape \(2,\), and a graph has one class",
+            {"labels": torch.zeros(4, 2, 2)},
+            r"`labels` has the shape \(1, 2, 2\), and a graph has one class",
         ),
         ({"labels": torch.rand(4)}, "of the type float"),
         (

@@ -193,7 +193,7 @@ def test_lists_of_pyg(tmp_path):
         Dataset.from_pyg([{"x": torch.eye(2)}])
     with pytest.raises(ZooError, match="unlike features: of nodes 2, 3 columns"):
         Dataset.from_pyg([*graphs, *of_pyg(1, x=torch.randn(3, 3))])
-    with pytest.raises(ZooError, match="a class for each"):
+    with pytest.raises(ZooError, match="type float, such as 0.5; write `task: graph-regression`"):
         Dataset.from_pyg(of_pyg(3, y=torch.tensor([0.5])))
 
 
@@ -217,11 +217,11 @@ def test_classes_of_lists_may_be_unknown(labels, classes, names):
 @pytest.mark.parametrize(
     ("label", "said"),
     [
-        (torch.tensor([[1, 0, 1]]), r"graph 2 of the list: `y` has the shape \(1, 3\)"),
+        (torch.tensor([[1, 0, 1]]), "`y` has 1 or 3 values in different graphs; write as many"),
         (torch.tensor([], dtype=int), r"`y` has the shape \(0,\)"),
-        (10**9, "graph 2 of the list has the label 1000000000; number the classes 0, 1, 2"),
-        (-2, "graph 2 of the list has the label -2"),
-        ([0, 1], r"`y` has the shape \(2,\), and a graph has one class"),
+        (10**9, "holds 1000000000 at graph 2; number the classes 0, 1, 2"),
+        (-2, "holds -2 at graph 2"),
+        ([0, 1], "`y` has 1 or 2 values in different graphs"),
         (True, "of the type bool, int; write a class for each"),
     ],
 )

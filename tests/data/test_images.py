@@ -85,7 +85,7 @@ def test_a_class_token_is_the_last_node_and_has_a_column_of_its_own(written):
     assert x[:, :4, 4].eq(0).all() and x[:, 4].tolist() == [[0, 0, 0, 0, 1]] * 2
     assert graph.in_degrees().tolist() == [5] * 10
     rows = torch.randn(10, 3)
-    assert torch.equal(data.reader(torch.tensor([2, 0]))(rows), rows[[4, 9]])
+    assert torch.equal(data.pool(torch.tensor([2, 0]), rows), rows[[4, 9]])
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from zoo.data.samples import Samples, class_token, mean_of_nodes
-from zoo.dgl import dgl
+from zoo.data.samples import Samples
 from zoo.encodings import laplacian
 from zoo.errors import ZooError
 from zoo.graphs.examples import short_path, tiny_graph
@@ -72,30 +71,3 @@ def test_tokens_take_no_encoding_but_none():
 def test_it_is_not_one_graph():
     with pytest.raises(ZooError, match="four is 4 graphs.*train.batching=samples"):
         _ = samples().graph
-
-
-@pytest.mark.parametrize("sizes", [[3, 1, 4], [4, 4]])
-def test_readouts_are_those_of_dgl(sizes):
-    torch.manual_seed(0)
-    rows = torch.randn(8, 5, dtype=torch.double, requires_grad=True)
-    graph = dgl.batch([dgl.rand_graph(each, 1) for each in sizes])
-    graph.ndata["x"] = rows.float()
-    means = mean_of_nodes(rows, torch.tensor(sizes))
-    torch.testing.assert_close(means, dgl.mean_nodes(graph, "x"))
-    last = class_token(rows, torch.tensor(sizes))
-    wanted = torch.stack([each.ndata["x"][-1] for each in dgl.unbatch(graph)])
-    torch.testing.assert_close(last.float(), wanted)
-    means.sum().backward()
-    shares = [1 / each for each in sizes for _ in range(each)]
-    torch.testing.assert_close(rows.grad[:, 0], torch.tensor(shares, dtype=torch.double))
-
-
-@pytest.mark.parametrize("sizes", [[2, 0, 1], [0, 3, 0], [0, 0, 0], [0]])
-def test_readouts_of_graphs_without_nodes_are_zero(sizes):
-    rows = torch.arange(2.0 * sum(sizes)).add(1).view(-1, 2)
-    own = rows.split(sizes)
-    for read in (mean_of_nodes, class_token):
-        found = read(rows, torch.tensor(sizes))
-        for each, nodes in zip(found, own, strict=True):
-            alone = read(nodes, torch.tensor([len(nodes)]))[0] if len(nodes) else torch.zeros(2)
-            assert torch.equal(each, alone)

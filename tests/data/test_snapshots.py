@@ -60,7 +60,7 @@ def test_rows_and_targets_are_those_of_their_times():
     for each in chosen.tolist():
         assert torch.equal(data.y[each], slow_targets(data, each))
     rows = torch.arange(24.0).reshape(12, 2)
-    assert data.reader(chosen)(rows).tolist() == rows.reshape(3, 8).tolist()
+    assert data.pool(chosen, rows).tolist() == rows.reshape(3, 8).tolist()
 
 
 def test_each_snapshot_has_the_graph_of_its_last_time():
@@ -120,11 +120,11 @@ def test_the_scale_is_that_of_what_is_known_in_training():
     wanted[4, 2, 0] = wanted[3, 2, 0]
     np.testing.assert_allclose(scaled.x, wanted, rtol=1e-4, atol=1e-5)
     rows = torch.randn(2 * 4, 2)
-    back = scaled.reader(torch.arange(2))(rows).reshape(2, 4, 2)
+    back = scaled.pool(torch.arange(2), rows).reshape(2, 4, 2)
     by_hand = rows.reshape(2, 4, 2) * spread[None, :, :1] + shift[None, :, :1]
     torch.testing.assert_close(back, by_hand.float(), rtol=1e-5, atol=1e-5)
     chosen = torch.arange(5)
-    again = scaled.reader(chosen)(scaled.scaled_targets(chosen).reshape(-1, 2))
+    again = scaled.pool(chosen, scaled.scaled_targets(chosen).reshape(-1, 2))
     torch.testing.assert_close(again, data.y[chosen], rtol=1e-5, atol=1e-5, equal_nan=True)
     assert snapshots().trained_on(train).spread.eq(1).all() and snapshots().scaling is None
     assert scaled.scaling["3"][1][0] == 1.0

@@ -28,7 +28,7 @@ def sizes(split):
     return [len(getattr(split, part)) for part in PARTS]
 
 
-OF_TABLES = ("group", "ids", "kept", "pairs")  # these need a column, files, or a run
+OF_TABLES = ("group", "ids", "kept", "pairs", "scaffold")  # need a column, files, a run, SMILES
 
 SPECS = [*(word for word in SPLITS if word not in OF_TABLES), {"name": "benchmark", "index": 1},
          {"name": "per-class", "train": 5},
@@ -251,6 +251,7 @@ WRITTEN_OUT = {
         f"per-class-{count}": {"name": "per-class", "train": count, "val": 1000, "test": None}
         for count in (10, 50, 100, 200, 400)
     },
+    "stratified-80-10-10": {"name": "stratified", "train": 80, "val": 10, "test": 10},
     "folds-5": {"name": "folds", "count": 5},
     "folds-10": {"name": "folds", "count": 10},
     "time-20-20-60": {"name": "time", "train": 20, "val": 20, "test": 60},

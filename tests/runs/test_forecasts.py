@@ -354,7 +354,7 @@ def test_accumulated_gradients_are_those_of_one_batch(place, gaps):
     for options in ({"size": 1, "accumulate": True}, {"size": 999}):
         model.zero_grad()
         for part in SnapshotBatches(data, train, "cpu", **options).batches(0):
-            logits = part.read(model(part.graph, part.x).logits)
+            logits = part.read(model, model(part.graph, part.x).logits)
             (part.weight * task.loss(logits, part.y)).backward()
         found.append([each.grad.clone() for each in model.parameters()])
     for one, other in zip(*found, strict=True):

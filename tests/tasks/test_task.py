@@ -11,12 +11,12 @@ from zoo.config.options import pick
 from zoo.config.scores import gain, lower_is_better
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import LINKS, NODE_METRICS
+from zoo.tasks.labels import GRAPH_METRICS, LINKS, NODE_METRICS
 from zoo.tasks.metrics import bleu, signature
 from zoo.tasks.task import TASKS, with_loss
 
 WORDS = [word for word in TASKS if word not in ("translation", "link-prediction")]
-NUMBERS = ("node-regression", "node-forecasting")
+NUMBERS = ("node-regression", "graph-regression", "node-forecasting")
 NAN = float("nan")
 
 
@@ -24,7 +24,7 @@ def example(word, nodes=60):
     """Logits of the width that the task asks for, and labels of which some are unknown."""
     torch.manual_seed(2)
     task = pick(TASKS, word)
-    if word == "node-multilabel":
+    if word.endswith("-multilabel"):
         y = torch.randint(2, (nodes, 3)).float()
         y[::7, 1] = NAN
         classes = 3
@@ -33,7 +33,7 @@ def example(word, nodes=60):
         y[::7, 1] = NAN
         classes = 3
     else:
-        classes = 2 if word == "node-binary" else 4
+        classes = 2 if word.endswith("-binary") else 4
         y = torch.randint(classes, (nodes,))
         y[::9] = -1
     return task, torch.randn(nodes, task.outputs(classes)), y
@@ -165,12 +165,13 @@ def test_heads_have_the_width_of_the_task():
     assert {word: pick(TASKS, word).outputs(7) for word in WORDS} == {
         **dict.fromkeys(WORDS, 7),
         "node-binary": 1,
+        "graph-binary": 1,
     }
 
 
 def test_what_cannot_be_measured_is_answered():
     binary, many = pick(TASKS, "node-binary"), pick(TASKS, "node-multilabel")
-    with pytest.raises(ZooError, match="all 5 nodes.*class 1.*another split"):
+    with pytest.raises(ZooError, match="all 5 rows.*class 1.*another split"):
         binary.metric(torch.randn(6, 1), torch.tensor([1, 1, 1, -1, 1, 1]))
     with pytest.raises(ZooError, match="no target has both"):
         many.metric(torch.randn(3, 2), torch.tensor([[1, 0], [1, 0], [NAN, NAN]]))
@@ -207,8 +208,7 @@ def test_metrics_are_those_of_ogb(name):
 
 
 def test_every_room_knows_the_same_tasks():
-    of_many = {"graph-classification": "accuracy", "sequence-classification": "accuracy",
-               "node-forecasting": "mse"}  # fmt: skip
+    of_many = {**GRAPH_METRICS, "sequence-classification": "accuracy", "node-forecasting": "mse"}
     assert list(Model.tasks) == [*WORDS, LINKS] == [*NODE_METRICS, *of_many, LINKS]
     assert {word: pick(TASKS, word).metric_name for word in WORDS} == {**NODE_METRICS, **of_many}
     assert list(TASKS) == [*WORDS, "translation", LINKS]
@@ -290,7 +290,7 @@ def test_the_missing_package_is_named(monkeypatch):
 @pytest.mark.parametrize("word", ["node-classification", "node-binary", "graph-classification"])
 def test_another_loss_of_classes(word):
     task, _, y = example(word)
-    classes = 2 if word == "node-binary" else 4
+    classes = 2 if word.endswith("-binary") else 4
     assert with_loss(task, "task") is task
     logits = torch.randn(len(y), classes, dtype=torch.double)
     known = (y >= 0).nonzero().flatten().tolist()

@@ -161,7 +161,7 @@ def test_tokens_are_one_hot_rows(texts, name):
         model.zero_grad()
         torch.manual_seed(1)
         out = model(graph, rows)
-        (texts.reader(torch.arange(9))(out.logits).sin().sum() + out.penalty).backward()
+        (texts.pool(torch.arange(9), out.logits).sin().sum() + out.penalty).backward()
         found.append([out.logits, *(each.grad for each in model.parameters())])
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
@@ -189,7 +189,7 @@ def test_scores_are_those_of_the_parts(texts):
     score = steps.evaluate()
     graph, x = texts.batch(given.split.val)
     with torch.no_grad():
-        logits = texts.reader(given.split.val)(model.eval()(graph, x).logits)
+        logits = texts.pool(given.split.val, model.eval()(graph, x).logits)
     right = (logits.argmax(1) == texts.y[given.split.val]).double().mean().item()
     assert score("val") == pytest.approx(right)
 

@@ -19,6 +19,7 @@ from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import NEGATIVES
 from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
+from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, discover
 from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
@@ -181,6 +182,7 @@ CATALOGUE: dict[str, Callable[[], Rows]] = {
     "batching": _rows_of(BATCHING),
     "decoders": _rows_of(DECODERS),
     "negatives": _rows_of(NEGATIVES),
+    "readouts": _rows_of(READOUTS),
     "datasets": _rows_of(DATASETS),
     "graphs": _rows_of(GRAPHS),
     "files": files,

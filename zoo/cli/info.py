@@ -33,6 +33,7 @@ class Kind(StrEnum):
     batching = "batching"
     decoders = "decoders"
     negatives = "negatives"
+    readouts = "readouts"
     datasets = "datasets"
     graphs = "graphs"
     files = "files"

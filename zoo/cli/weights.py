@@ -188,17 +188,15 @@ def embed(
     zoo embed runs/gcn-cora-20261121-120000 --data mygraph.npz --out rows.npy
     """
     from zoo.inference.predict import embed as run
-    from zoo.inference.predict import write_array
+    from zoo.inference.predict import with_empty_rows, write_array
 
     check_out(out, (".npy",), again)
     model, _, graph, context = _load_for(weights, spec_of(data, options), imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     embeddings = run(model, graph, context=context, **how)
-    write_array(embeddings.values, out)
-    shape, dropped = (
-        " x ".join(map(str, embeddings.values.shape)),
-        _dropped(embeddings.dropped_edges),
-    )
+    values = with_empty_rows(embeddings.values, getattr(graph, "unread", {}))
+    write_array(values, out)
+    shape, dropped = " x ".join(map(str, values.shape)), _dropped(embeddings.dropped_edges)
     console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{dropped}")
 
 

@@ -159,10 +159,12 @@ class Verified(_Strict):
 class Expect(_Strict):
     """The number that the recipe should reach, and who says so."""
 
-    metric: Literal["mse"] | None = Field(
-        None, description="where `test` is a mean squared error, of which less is better"
+    metric: Literal["mse", "rmse"] | None = Field(
+        None, description="where `test` is a mean squared error, or its root: less is better"
     )
-    test: NonNegative = Field(description="test metric that the source reports; 1 at most, but mse")
+    test: NonNegative = Field(
+        description="test metric that the source reports; 1 at most, but errors"
+    )
     within: NonNegative = Field(description="how far from `test` still counts as reached")
     source: str = Field(min_length=1, description="where the number is from")
     program: Annotated[list[NonNegative], Field(min_length=2, max_length=2)] | None = Field(
@@ -176,7 +178,9 @@ class Expect(_Strict):
     @classmethod
     def _check_share(cls, value: float, info: pydantic.ValidationInfo) -> float:
         if value > 1 and info.data.get("metric") is None:
-            raise ValueError("should be less than or equal to 1, or `metric: mse` beside it")
+            raise ValueError(
+                "should be less than or equal to 1, or `metric: mse` beside it, or rmse"
+            )
         return value
 
 
@@ -199,7 +203,8 @@ class Contents(_Strict):
     dataset: _Named = Field(description="the graph, its split and its task")
     task: _Named | None = Field(None, description="link-prediction, of a graph's own links")
     graph: _Named = Field("own", description="the edges: own, none, or made of the features")
-    encoding: _Named = Field("none", description="features computed from the graph alone")
+    encoding: _Named | None = Field(None, description="features computed from the graph alone")
+    readout: _Named | None = Field(None, description="of graphs: how nodes become one answer")
     model: _Named = Field(description="the model and its options")
     train: dict[str, Any] = Field({}, description="options of the training")
     seeds: _Seeds = Field([0], description="one run is made with each seed")
@@ -223,7 +228,9 @@ class Recipe(Contents):
     def plain(self) -> dict[str, Any]:
         """Return what a file of this recipe holds, defaults included, as plain data."""
         data = self.model_dump()
-        empty = {key: None for key in ("task", "start_from", "expect", "verified")}
+        empty = {
+            key: None for key in ("task", "encoding", "readout", "start_from", "expect", "verified")
+        }
         empty |= {"graph": "own", "differs": [], "imports": [], "search": {}}
         return {key: value for key, value in data.items() if empty.get(key, ...) != value}
 
@@ -234,6 +241,7 @@ class Recipe(Contents):
         What it should reach, what was measured and where it differs from its source are no part.
         """
         data = {key: value for key, value in self.plain().items() if key not in UNTRAINED_KEYS}
+        data.setdefault("encoding", "none")  # so that older checksums hold
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -143,7 +143,8 @@ class Constructors:
         """Make a data set of a DGLGraph; see `zoo.data.files.dgl_and_pyg.read_graph`.
 
         Of a list of them, or a data set of DGL, it is a `zoo.data.samples.Samples`: `labels`
-        are the classes of the graphs, `degrees` makes columns for the degrees of their nodes.
+        are the classes of the graphs (S,), or targets or numbers (S, T), as `task` says; `degrees`
+        makes columns for the degrees of their nodes.
         """
         choice = EdgeColumns.of(weight, weights, edge_features)
         if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
@@ -156,7 +157,7 @@ class Constructors:
         if not isinstance(first, DGLGraph):
             raise objects.wrong_object("from_dgl reads a DGLGraph, or a list of them", graph)
         if isinstance(content, list):
-            options = (labels, label, feature, choice, degrees)
+            options = (labels, label, feature, choice, degrees, task)
             data = _samples(lambda: from_dgl_list(content, *options), name, task, **common)
             return cast(Self, data)
         if content.is_block:
@@ -185,7 +186,8 @@ class Constructors:
         """Make a data set of a PyG `Data`; see `zoo.data.files.dgl_and_pyg.read_graph`.
 
         Of a list of them, or a data set of PyG, each with a label such as `y`, it is a
-        `zoo.data.samples.Samples`; `degrees` makes columns for the degrees of their nodes.
+        `zoo.data.samples.Samples`, whose label is a class, or T targets or numbers, as `task` says;
+        `degrees` makes columns for the degrees of their nodes.
         """
         choice = EdgeColumns.of(weight, weights, edge_features)
         content = unpack(data)
@@ -193,7 +195,7 @@ class Constructors:
         if not (hasattr(first, "to_dict") or isinstance(first, Mapping)) or hasattr(first, "iloc"):
             raise objects.wrong_object("from_pyg reads Data of PyG, or a list of them", data)
         if isinstance(content, list):
-            options = (label, feature, choice, degrees)
+            options = (label, feature, choice, degrees, task)
             samples = _samples(lambda: from_pyg_list(content, *options), name, task, **common)
             return cast(Self, samples)
         _refuse_options_of_sets(degrees=degrees)

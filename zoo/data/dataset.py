@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
@@ -25,7 +24,7 @@ from zoo.data.files.graph_arrays import (
     Relations,
     check_arrays,
     check_features,
-    check_room,
+    dense,
 )
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
@@ -202,7 +201,7 @@ class Dataset(Constructors):
         """
         try:
             x, names = self.columns.transform(learnt)
-            x = _dense(check_features(x, len(self.y), self.ids, names))
+            x = dense(check_features(x, len(self.y), self.ids, names))
         except ZooError as error:
             raise ZooError(f"{self.name}: {error}") from None
         x, moments = transform_features(torch.from_numpy(x), self.transform)
@@ -293,7 +292,7 @@ def make_dataset(
         _LOG.warning("%s: its labels have exactly one 1 in each row, and are read as classes; "
                      "`task: node-multilabel` keeps them apart.", name)  # fmt: skip
     arrays = check_arrays(arrays._replace(task=task))
-    x, moments = transform_features(torch.from_numpy(_dense(arrays.features)), features)
+    x, moments = transform_features(torch.from_numpy(dense(arrays.features)), features)
     check_task(arrays.labels, task)
     masks = arrays.masks and {key: torch.from_numpy(mask) for key, mask in arrays.masks.items()}
     graph = graph_of(arrays, duplicates, direction, relations)
@@ -349,10 +348,3 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
     for make in made:
         data = make(data)
     return data
-
-
-def _dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
-    if isinstance(features, np.ndarray):
-        return features
-    check_room(features.shape)
-    return features.toarray()

@@ -239,9 +239,9 @@ class Snapshots(Separate):
         rows = stretches(self.encodings.starts[kinds], torch.full_like(kinds, windows.shape[2]))
         return torch.cat([x, self.encodings.rows[rows]], dim=1)
 
-    def reader(self, chosen: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return what makes a row of values, (N * horizon,), for each of some samples (B,)."""
-        return self.values_of
+    def pool(self, chosen: Tensor, rows: Tensor, model: Any = None) -> Tensor:
+        """Return values (B, N * horizon) in their unit, for the rows of some samples (B,)."""
+        return self.values_of(rows)
 
     def values_of(self, rows: Tensor) -> Tensor:
         """Return values (B, N * horizon) in their unit of a model's rows (B * N, horizon)."""

@@ -15,7 +15,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from zoo.config.scores import MSE
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.text_lines import sentences_of
 from zoo.data.known_nodes import LEFT_OUT, NODES, UNLABELLED, read_known_or_none
+from zoo.data.tables.molecules import scaffolds
 from zoo.errors import Problem, ZooError, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import ACCURACY, BLEU, empty_parts
@@ -53,7 +54,7 @@ Indices = dict[str, np.ndarray]  # part (train, val, test) to the indices of its
 SHARE_TOLERANCE = 1e-6
 """Added before a share is rounded down: 29.999999999 is 30 with a floating-point error."""
 
-SHARE_SPLITS = ("ratio", "time", "stratified", "group")
+SHARE_SPLITS = ("ratio", "time", "stratified", "group", "scaffold")
 """The splits whose options `train`, `val` and `test` are percentages."""
 
 
@@ -69,6 +70,7 @@ class SplitInputs(NamedTuple):
         groups: (N,) name of each node's group, "" if it has none; None: there are no groups.
         ids: (N,) id of each node; None: its index is its id.
         kinds: (N,) node type of each node, as text; None: there is one type.
+        smiles: of molecules (N,), as text; None of others.
     """
 
     y: np.ndarray
@@ -78,6 +80,7 @@ class SplitInputs(NamedTuple):
     groups: np.ndarray | None = None
     ids: np.ndarray | None = None
     kinds: np.ndarray | None = None
+    smiles: tuple[str, ...] | None = None
 
 
 def benchmark(inputs: SplitInputs, *, index: Number | None = None) -> Indices:
@@ -347,6 +350,53 @@ def by_group(
         part_numbers[np.searchsorted(part_numbers, 3)] = 2
     part_of_group = np.empty(len(names), np.int64)
     part_of_group[order] = part_numbers
+    part_of_node = part_of_group[group_of_node]
+    return {part: nodes[part_of_node == number] for number, part in enumerate(PARTS)}
+
+
+def by_scaffold(
+    inputs: SplitInputs,
+    *,
+    train: Percent = 80,
+    val: Percent = 10,
+    test: Percent = 10,
+    order: Literal["size", "random"] = "size",
+    seed: Seed | None = None,
+) -> Indices:
+    """Keep molecules with one Bemis-Murcko scaffold together, so that tests are of unlike ones.
+
+    By size, scaffolds of many molecules fill training and rare ones are tested, the same for all
+    seeds, as in MoleculeNet (arXiv 1703.00564). Molecules without rings are of one scaffold.
+
+    Args:
+        train: share for training.
+        val: share for validation.
+        test: share for test.
+        order: of the scaffolds: `size`, the largest first; `random` draws them, as `group` does.
+        seed: pins the draw for all runs.
+
+    Raises:
+        ZooError: these are no molecules, or RDKit is not installed.
+    """
+    if inputs.smiles is None:
+        raise ZooError(
+            "split scaffold: scaffolds are of molecules, a table with a column of SMILES; write "
+            "another split, such as ratio-80-10-10."
+        )
+    groups = scaffolds(inputs.smiles)
+    if order == "random":
+        inputs = inputs._replace(groups=np.where(groups == "", "no ring", groups))
+        return by_group(inputs, train=train, val=val, test=test, seed=seed)
+    nodes = labelled_nodes(inputs.y)
+    _, first, group_of_node, sizes = np.unique(
+        groups[nodes], return_index=True, return_inverse=True, return_counts=True
+    )
+    ends = np.cumsum([train, val, test]) / 100 * len(nodes) + SHARE_TOLERANCE
+    part_of_group, taken = np.full(len(sizes), len(PARTS)), np.zeros(len(PARTS), np.int64)
+    for group in np.lexsort((first, sizes))[::-1].tolist():
+        if (fits := taken.cumsum() + sizes[group] <= ends).any():
+            part_of_group[group] = part = fits.argmax()
+            taken[part] += sizes[group]
     part_of_node = part_of_group[group_of_node]
     return {part: nodes[part_of_node == number] for number, part in enumerate(PARTS)}
 
@@ -625,7 +675,9 @@ SPLITS = Splits(
         **_fixed_shares(
             "ratio", ratio, "48-32-20", "50-25-25", "60-20-20", "70-10-20", "80-10-10", "85-5-10"
         ),
+        "scaffold": by_scaffold,
         "stratified": stratified,
+        **_fixed_shares("stratified", stratified, "80-10-10"),
         "time": by_time,
         **_fixed_shares("time", by_time, "20-20-60", "70-10-20"),
     },
@@ -657,6 +709,7 @@ def make_split(
     groups: np.ndarray | None = None,
     ids: np.ndarray | None = None,
     kinds: np.ndarray | None = None,
+    smiles: tuple[str, ...] | None = None,
     unit: str = "nodes",
 ) -> Split:
     """Split the labelled nodes of a graph into training, validation and test.
@@ -673,6 +726,7 @@ def make_split(
         groups: as in `SplitInputs`.
         ids: as in `SplitInputs`.
         kinds: as in `SplitInputs`.
+        smiles: as in `SplitInputs`.
         unit: what is split, for messages.
 
     Raises:
@@ -681,7 +735,7 @@ def make_split(
     wrong = split_problems(spec, ())
     if wrong:
         raise ZooError(f"split {spec!r}: " + " ".join(problem.message for problem in wrong))
-    inputs = SplitInputs(y.cpu().numpy(), masks, seed, times, groups, ids, kinds)
+    inputs = SplitInputs(y.cpu().numpy(), masks, seed, times, groups, ids, kinds, smiles)
     count = len(labelled_nodes(inputs.y))
     if count == 0:
         raise ZooError(
@@ -734,7 +788,8 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
         masks = masks or (data.published and data.published())
     return make_split(
         spec, data.y, masks, seed=seed, overlap=data.overlap, times=data.times,
-        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None), unit=data.unit,
+        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None),
+        smiles=getattr(data, "smiles", None), unit=data.unit,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from zoo.canonical_form import FEATURE, derived, mark_canonical
+from zoo.canonical_form import FEATURE, WEIGHT, derived, mark_canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import csc
@@ -94,6 +94,13 @@ class StoredGraphs:
             graph.edata[FEATURE] = change(graph.edata[FEATURE])
         return StoredGraphs(graphs, self.kinds)
 
+    def with_virtual_nodes(self) -> StoredGraphs:
+        """Return the graphs with a last node in each that is linked both ways with all others.
+
+        The new edges have the weight 1, and features of 0.
+        """
+        return StoredGraphs([*map(_with_virtual_node, self.graphs)], self.kinds)
+
     def _joined(self, chosen: Tensor) -> dgl.DGLGraph:
         kinds = self.kinds[chosen]
         nodes, edges = self._nodes[kinds], self._edges[kinds]
@@ -137,6 +144,25 @@ class SequenceGraphs:
 
     def _graph(self, lengths: Tensor) -> dgl.DGLGraph:
         return sequence_graph(lengths.tolist(), window=self.window, skip=self.skip)
+
+
+def _with_virtual_node(graph: dgl.DGLGraph) -> dgl.DGLGraph:
+    offsets, sources = (part.long() for part in csc(graph))
+    nodes, edges = len(offsets) - 1, len(sources)
+    every = torch.arange(nodes + 1)
+    longer = torch.cat([offsets + every, (offsets[-1:] + 2 * nodes + 1)])
+    old = torch.ones(edges + 2 * nodes + 1, dtype=torch.bool)
+    old[offsets[1:] + every[:-1]] = False  # the last edge of each list
+    old[edges + nodes :] = False
+    joined = torch.full((len(old),), nodes)
+    joined[old] = sources
+    joined[edges + nodes :] = every
+    result = dgl.graph(("csc", (longer, joined, torch.arange(len(joined)))), num_nodes=nodes + 1)
+    for key, values in in_lists(graph).items():
+        filled = values.new_full((len(old), *values.shape[1:]), 1.0 if key == WEIGHT else 0.0)
+        filled[old] = values
+        result.edata[key] = filled
+    return mark_canonical(result)
 
 
 def stretches(start: Tensor, many: Tensor) -> Tensor:

@@ -18,11 +18,10 @@ from zoo.data.tables.time_steps import time_names
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.inference.matching import match_features
-from zoo.inference.predict import eval_mode
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING
 from zoo.tasks.task import TASKS, measured_beside
-from zoo.training.batches import SnapshotBatches
+from zoo.training.batches import SnapshotBatches, evaluating
 from zoo.weights.transfer import shortened
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def roll_out(
         )
     room = max(0, last + 1 + steps + data.horizon - len(data.x))
     x = torch.cat([data.x, data.x[-1:].expand(room, -1, -1)])
-    with eval_mode(model, device) as dtype:
+    with evaluating(model, device) as dtype:
         for now in range(last + 1, last + 1 + steps, data.horizon):
             kind = torch.tensor(data.series.graph_of[min(now, len(data.x)) - 1]).reshape(1)
             graph = place(data.graphs.graphs[int(kind)], device)
@@ -275,7 +274,7 @@ def predict_part(
             "are read, so that nothing can be measured; add rows."
         )
     batches = SnapshotBatches(data, chosen, device, size=batch_size or 1)
-    with eval_mode(model, device) as dtype:
+    with evaluating(model, device) as dtype:
         logits = batches.logits(lambda graph, x: model(graph, x.to(dtype)).logits.float(), chosen)
     return data, parts, chosen, logits.cpu()
 
@@ -326,11 +325,11 @@ def ridge_on_lags(data: Snapshots, train: Tensor, chosen: Tensor) -> Tensor | No
     new, predicted = data.batch(chosen)[1].numpy(), []
     for rows, step in zip(known.T, targets.T, strict=True):
         predicted.append(Ridge(alpha=PENALTY).fit(inputs[rows], step[rows]).predict(new))
-    return data.reader(chosen)(torch.from_numpy(np.stack(predicted, axis=1)))
+    return data.values_of(torch.from_numpy(np.stack(predicted, axis=1)))
 
 
 def _values_before(data: Snapshots, chosen: Tensor, back: Callable[[int], Tensor]) -> Tensor:
     """Return values so many times before the last that is read, for each step to come."""
     last = chosen + data.lags - 1
     steps = [data.x[last - back(step), :, 0] for step in range(1, data.horizon + 1)]
-    return data.reader(chosen)(torch.stack(steps, dim=2).flatten(0, 1))  # (B * N, horizon)
+    return data.values_of(torch.stack(steps, dim=2).flatten(0, 1))  # (B * N, horizon)

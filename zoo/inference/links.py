@@ -21,12 +21,12 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
-from zoo.inference.predict import eval_mode, logits, run_inference, task_of
+from zoo.inference.predict import logits, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.task import named_scores
-from zoo.training.batches import TrainingData
+from zoo.training.batches import TrainingData, evaluating
 from zoo.training.links import LinkBatches, scores_of
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def evaluate_links(
     Returns:
         As `evaluate_part`, without `seen`.
     """
-    with eval_mode(model, device):
+    with evaluating(model, device):
         loader = LinkBatches(on.data, on.split.train, device)
         measure, words = loader.scores(model, on, "fp32"), on.task.beside
         score, *others = measure(part, [on.task.metric, *words.values()])

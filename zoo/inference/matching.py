@@ -19,8 +19,9 @@ from zoo.data.files.graph_set_arrays import OF_LABELS
 from zoo.data.samples import Samples
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
+from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import Model
-from zoo.tasks.labels import LINKS, REGRESSION, TRANSLATION
+from zoo.tasks.labels import BINARY, GRAPH_BINARY, LINKS, NUMBERS, TRANSLATION
 from zoo.weights.transfer import shortened
 
 _LOG = logging.getLogger(__name__)
@@ -45,7 +46,9 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     if context is not None:
         data = _concatenate(match_columns(model, context), data)
     data = _with_graph_of_training(data, about)
-    return data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    virtual = word(model.config.get("readout") or "") == VIRTUAL_NODE
+    return data.with_virtual_nodes() if virtual else data
 
 
 def match_graph(model: Model, data: Dataset) -> Dataset:
@@ -197,9 +200,9 @@ def match_labels(model: Model, data: Dataset) -> Tensor:
         ZooError: the data set has classes or targets that the model does not know.
     """
     ours, theirs = model.about.labels, data.labels
-    classes = model.config["out_dim"] if data.task != "node-binary" else 2
+    classes = model.config["out_dim"] if data.task not in (BINARY, GRAPH_BINARY) else 2
     targets = data.y.shape[1] if data.y.ndim == 2 else 1
-    if (data.y.ndim == 2 or data.task == REGRESSION) and targets != classes:
+    if (data.y.ndim == 2 or data.task in NUMBERS) and targets != classes:
         raise ZooError(f"{data.name} has {targets} targets and the model {classes}.")
     if not ours or not theirs or list(theirs) == ours:
         _check_class_numbers(model.about, data, classes)

@@ -4,10 +4,10 @@ The features are transformed and the encoding computed as the weights' recipe sa
 answer depends on is the graph that it is asked about, not the one of training.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,10 +28,10 @@ from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, match_features, match_labels
 from zoo.registry import Model
 from zoo.system.files import write_whole
-from zoo.tasks.labels import MULTILABEL
+from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
 from zoo.tasks.task import TASKS, Task, of_weights
-from zoo.training.batches import SampleBatches
+from zoo.training.batches import SampleBatches, evaluating
 from zoo.training.layerwise import Layerwise
 
 if TYPE_CHECKING:
@@ -50,26 +50,6 @@ def logits(model: Model, graph, x: Tensor) -> Tensor:
 def features(model: Model, graph, x: Tensor) -> Tensor:
     """Return what its head reads."""
     return model.features(graph, x)
-
-
-@contextlib.contextmanager
-def eval_mode(model: Model, device: str | torch.device) -> Iterator[torch.dtype]:
-    """Put a model on a device, in eval mode and without gradients; leave it as it was.
-
-    Gives the type of its numbers, which features are to have.
-    """
-    before = [(module, module.training) for module in model.modules()]
-    parameters = (weight for weight in model.parameters() if weight.is_floating_point())
-    first = next(parameters, torch.empty(0))
-    home = first.device
-    try:
-        model.to(device).eval()
-        with torch.no_grad():
-            yield first.dtype
-    finally:
-        model.to(home)
-        for module, training in before:
-            module.training = training
 
 
 def run_inference(
@@ -101,24 +81,32 @@ def run_inference(
             "and `zoo evaluate` measures it (zoo.inference.forecast); there is no row for each to "
             "embed."
         )
-    with eval_mode(model, device) as dtype:
+    with evaluating(model, device) as dtype:
 
         def forward(graph, x: Tensor) -> Tensor:
             return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()
 
-        run = _of_samples if data.batching[0] == "samples" else _of_nodes
-        return run(data, forward, size, layerwise, device)
+        if data.batching[0] != "samples":
+            return _of_nodes(data, forward, size, layerwise, device)
+        reader = model if read is logits else None
+        return _of_samples(reader, data, forward, size, layerwise, device)
 
 
 def _of_samples(
-    data: Samples, forward: Callable, size: int | None, layerwise: bool, device
+    model: Model | None,
+    data: Samples,
+    forward: Callable,
+    size: int | None,
+    layerwise: bool,
+    device: str | torch.device,
 ) -> tuple[Tensor, float]:
     if layerwise:
         raise ZooError(
             f"{data.name} is many small graphs, which take bounded memory; leave out --layerwise."
         )
     samples = torch.arange(len(data.y))
-    return SampleBatches(data, samples, device, size=size).logits(forward, samples).cpu(), 0.0
+    loader = SampleBatches(data, samples, device, size=size)
+    return loader.logits(forward, samples, model).cpu(), 0.0
 
 
 def _of_nodes(
@@ -172,6 +160,7 @@ class Predictions(NamedTuple):
         labels: name of the most probable class of each node, where a node has one class.
         dropped_edges: share of the edges that were not looked at, because parts of the graph were
             predicted one by one.
+        unread: rows of the file that could not be read, and have no answer, to their ids.
     """
 
     ids: np.ndarray
@@ -179,21 +168,48 @@ class Predictions(NamedTuple):
     values: Tensor
     labels: list[str] | None
     dropped_edges: float
+    unread: Mapping[int, Any] = MappingProxyType({})
 
     def select(self, nodes: np.ndarray) -> "Predictions":
-        """Return those of some nodes (N,) bool."""
+        """Return those of some nodes (N,) bool, which have answers."""
         places = np.flatnonzero(nodes).tolist()
         labels = self.labels and [self.labels[place] for place in places]
-        return self._replace(ids=self.ids[nodes], values=self.values[places], labels=labels)
+        return self._replace(
+            ids=self.ids[nodes], values=self.values[places], labels=labels, unread={}
+        )
 
     def table(self) -> "DataFrame":
-        """Return a row per node: `id`, `label` where a node has one class, and the values."""
-        from pandas import DataFrame
+        """Return a row per node: `id`, `label` where a node has one class, and the values.
+
+        Rows of a file that could not be read stand at their places, with nothing but their ids.
+        """
+        from pandas import DataFrame, concat
 
         names = {} if self.labels is None else {"label": self.labels}
         values = self.values.numpy()
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
-        return DataFrame({"id": self.ids, **names, **columns})
+        table = DataFrame({"id": self.ids, **names, **columns})
+        if not self.unread:
+            return table
+        table.index = answered_rows(len(table), self.unread)
+        empty = DataFrame({"id": [*self.unread.values()]}, index=[*self.unread])
+        return concat([table, empty]).sort_index()
+
+
+def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
+    """Return the rows of a file (count,) that could be read, for the numbers of the others.
+
+    >>> answered_rows(3, [1]).tolist()
+    [0, 2, 3]
+    """
+    return np.setdiff1d(np.arange(count + len(unread)), [*unread])
+
+
+def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
+    """Return rows (N, D) and, at their places, one of NaN for each row that could not be read."""
+    rows = np.full((len(values) + len(unread), *values.shape[1:]), np.nan, values.dtype)
+    rows[answered_rows(len(values), unread)] = values
+    return rows
 
 
 class Embedding(NamedTuple):
@@ -256,7 +272,8 @@ def predict(
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
-    return Predictions(ids, task.columns(names), values, labels, dropped)
+    unread = getattr(data, "unread", {})
+    return Predictions(ids, task.columns(names), values, labels, dropped, unread)
 
 
 def embed(
@@ -423,13 +440,13 @@ def per_class(
         None where the task has no classes. A share of nothing, such as the precision of a class
         that is never predicted, is None.
     """
-    if task != MULTILABEL and pick(TASKS, task).kind not in ("classes", "binary"):
+    if task not in TARGETS and pick(TASKS, task).kind not in ("classes", "binary"):
         return None
     from sklearn.metrics import precision_recall_fscore_support as measure
 
     values = of_weights(task, OWN).probabilities(logits).numpy()
     names, truth, known = names_of(task, logits, labels), y.numpy(), labelled(y).numpy()
-    if task == MULTILABEL:
+    if task in TARGETS:
         scores = [
             [score[0] for score in measure(true[~np.isnan(true)], yes[~np.isnan(true)] >= 0.5,
                                            labels=[1], zero_division=np.nan)]

@@ -17,6 +17,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.data import Dataset
+from zoo.data.files.graph_set_arrays import OF_DEGREE
 from zoo.data.files.text_lines import Texts
 from zoo.data.known_nodes import (
     DAMAGE,
@@ -33,11 +34,12 @@ from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, split_of
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
+from zoo.data.tables.graphs_nodes_edges import columns_of_set, has_graph_table
 from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import LINKS
+from zoo.tasks.labels import GRAPH_METRICS, GRAPHS, LINKS
 from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
 from zoo.weights.index import locate
 
@@ -175,6 +177,8 @@ def as_trained(
         ZooError: there is no such file.
     """
     name = spec["name"] if isinstance(spec, Mapping) else spec
+    of_sets = about is not None and about.task in GRAPH_METRICS  # which know of degrees
+    trained_on = {"name": trained_on} if isinstance(trained_on, str) and of_sets else trained_on
     if not isinstance(trained_on, Mapping) or not isinstance(name, str):
         return spec
     own = dict(spec) if isinstance(spec, Mapping) else {}
@@ -185,13 +189,14 @@ def as_trained(
     path = path_of(name)
     if not path.exists():
         return spec
-    columns, step = None, None
     if about is not None:
         trained_on = {**_options_of_columns(about), **trained_on}
-    if about is not None and same_columns:
-        columns, step = columns_read(about), about.step
+    read = about if same_columns else None
+    columns, step = (None, None) if read is None else (columns_read(read), read.step)
     if reader := dataset_reader(path, trained_on):
         kept = _options_of_whole(trained_on, own, options_of(reader), step)
+        if kept is not None and "degrees" in options_of(reader):
+            kept = _options_of_set(path, kept, own, columns, read and read.feature_names)
         return spec if kept is None else {**kept, **own, "name": name}
     reader = graph_reader(path)
     options = {*options_of(reader), *options_of(common_options)} - _OF_ONE_FILE
@@ -217,6 +222,26 @@ def _options_of_whole(
     return {**kept, "step": step} if step and "step" in options else kept
 
 
+def _options_of_set(
+    path: Path,
+    options: dict[str, Any],
+    own: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    features: Sequence[str] | None,
+) -> dict[str, Any]:
+    """Return those of the options of training that other graphs can have.
+
+    Columns of degrees are those that the weights read, whatever the features of these graphs.
+    """
+    tables = has_graph_table(path)
+    options = _options_of_table(path, options, own, columns) if tables else options
+    if features is None:
+        return options
+    degrees = sum(name.startswith(OF_DEGREE) for name in features)
+    no_others = {"columns": []} if tables and degrees == len(features) else {}
+    return {**options, **no_others, "degrees": max(degrees - 1, 0)}
+
+
 def _options_of_columns(about: About) -> dict[str, Any]:
     """Return the options of a table that is read as the columns of weights were learnt."""
     if not about.columns:
@@ -237,7 +262,9 @@ def _options_of_table(
     """Return those of the options of training that another table can have."""
     if not path.is_dir() and "edges" not in own:
         options = {key: value for key, value in options.items() if key not in _OF_EDGES}
-    present = {*node_columns(path, CsvFormat({**options, **own}.get("separator")))}
+    csv_format = CsvFormat({**options, **own}.get("separator"))
+    of_set = has_graph_table(path)
+    present = {*(columns_of_set if of_set else node_columns)(path, csv_format)}
     options = {key: _present_columns(key, value, present) for key, value in options.items()}
     several_kinds = path.is_dir() and kinds_of(path)
     if columns and not options.get("columns") and {*columns} <= present and not several_kinds:
@@ -397,6 +424,8 @@ def _comparable_options(spec: Spec, name: str) -> dict[str, Any]:
     """
     options = resolved_dataset({**(spec if isinstance(spec, Mapping) else {}), "name": name})
     options.pop("features", None)
+    if options.get("task") == GRAPHS:  # which was written out where it was the only one
+        options["task"] = None
     options |= {key: True for key in _PATHS if isinstance(options.get(key), str)}
     return options | {key: list_names(options[key]) for key in _LISTS if key in options}
 

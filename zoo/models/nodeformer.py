@@ -35,11 +35,13 @@ from zoo.nn import (
     FeatureLinear,
     Linear,
     Norm,
+    Ragged,
     build_attend,
     build_norm,
     drawn,
     edge_ends,
     edge_log_probabilities,
+    for_ragged,
     gumbel_attention,
     gumbel_noise,
     in_degrees,
@@ -271,10 +273,11 @@ class Kernel(nn.Module):
         """Return the directions of the present mode, (M, D)."""
         return self.drawn if self.training and self.drawn is not None else self.directions
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    @for_ragged
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, ragged: Ragged | None = None) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), with new noise for each key in training."""
         noise = None
         if self.training and self.samples:
             shape, device = (self.samples, *k.shape[:-1]), k.device
             noise = drawn(lambda seed: gumbel_noise(shape, seed, device))[0] / self.temperature
-        return gumbel_attention(q, k, v, self.present(), noise, epsilon=self.epsilon)
+        return gumbel_attention(q, k, v, self.present(), noise, epsilon=self.epsilon, ragged=ragged)

@@ -67,6 +67,7 @@ from zoo.ops.linear import HeadIdentity, HeadLinear, Linear
 from zoo.ops.linear_attention import linear_attention
 from zoo.ops.losses import cross_entropy
 from zoo.ops.precision import in_fp32
+from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.random_order import drawn, seed_of
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "Projection",
     "Propagation",
     "QueryKeyNorm",
+    "Ragged",
     "RandomBatchAttention",
     "RandomKernel",
     "ReluDropout",
@@ -116,6 +118,7 @@ __all__ = [
     "edge_sum",
     "edge_targets",
     "edge_weights",
+    "for_ragged",
     "gcn",
     "grid_graph",
     "gumbel_attention",

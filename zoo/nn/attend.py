@@ -15,12 +15,16 @@ from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
+from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.registry import as_values
 from zoo.system.memory import upload
 
 
 class Attend(nn.Module):
     """`attend(graph, q, k, v)`: an attention inside each graph of a batch. It has no weights.
+
+    Graphs of several sizes are attended to in one call where the attention takes them, see
+    `zoo.ops.ragged`; by `per_graph` where it does not.
 
     Args:
         attention: a function of q, k, v, all (..., N, H, D).
@@ -49,7 +53,11 @@ class Attend(nn.Module):
             attention = functools.partial(attention, sums=sums)
         if takes_projected(attention) and len(node_counts(graph)) == 1:
             return attention(q, k, v)
-        return per_graph(functools.partial(_values, attention), graph, *as_tensors(q, k, v))
+        q, k, v = as_tensors(q, k, v)
+        ragged = ragged_of(graph, v.device) if takes_ragged(attention) else None
+        if ragged is not None:
+            return as_values(attention(q, k, v, ragged=ragged), v)
+        return per_graph(functools.partial(_values, attention), graph, q, k, v)
 
 
 def _values(attention: Attention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -75,6 +83,16 @@ def takes_projected(attention: Attention) -> bool:
     return has_mark(attention, "takes_projected")
 
 
+def ragged_of(graph: Graph | None, device: torch.device) -> Ragged | None:
+    """Return how many nodes each graph of a batch has; None where all have as many.
+
+    None in a trace as well, whose operations are those of `per_graph`.
+    """
+    sizes = tuple(size for size in node_counts(graph) if size)  # an empty graph has no rows
+    uneven = len(set(sizes)) > 1 and not torch.compiler.is_compiling()
+    return Ragged(sizes, device) if uneven else None
+
+
 def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Tensor) -> Tensor:
     """Return what a function of sets, (..., N, H, D) each, makes of each graph of a batch.
 
@@ -87,6 +105,8 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
     sizes = [size for size in node_counts(graph) if size]  # an empty graph has no rows
     if len(sizes) <= 1:
         return function(*tensors)
+    if len(set(sizes)) == 1:
+        return function(*(x.unflatten(0, (-1, sizes[0])) for x in tensors)).flatten(0, 1)
     order, back = _by_size(tuple(sizes), tensors[0].device)
     rows = [x.index_select(0, order) for x in tensors]
     outs, start = [], 0

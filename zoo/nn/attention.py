@@ -28,6 +28,7 @@ from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
 from zoo.ops.linear import Projected, as_tensors
 from zoo.ops.linear_attention import linear_attention
+from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.random_order import seed_of
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -39,18 +40,29 @@ MOST_SETS = 65_535
 """Sets in one call of torch's kernels, as many blocks as a grid of CUDA has in one direction."""
 
 
-def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+@for_ragged
+def softmax(q: Tensor, k: Tensor, v: Tensor, *, ragged: Ragged | None = None) -> Tensor:
     """Attend to all nodes, weighted by the softmax over j of q_i . k_j / sqrt(D); torch's kernels.
 
     Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1.
     """
+    if ragged is None:
+        return _by_kernels(q, k, v, None)
+    buckets = ragged.buckets()
+    parts = zip(*map(buckets.cut, (q, k, v)), buckets.masks, strict=True)
+    return buckets.join([_by_kernels(*part) for part in parts])
+
+
+def _by_kernels(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Return what `softmax` does; a mask (S, 1, 1, N) is added to the scores of each set."""
     # The kernels that never store the N x N scores want exactly four dimensions, (S, H, N, D), and
     # one width D, on a GPU a multiple of 8; columns of zeros change no score.
     sets, width = math.prod(v.shape[:-3]), max(q.shape[-1], v.shape[-1])
     width = -(-width // 8) * 8 if v.is_cuda else width
     padded = (_padded(x, width) for x in (q, k, v))
     four = (x.reshape(sets, *x.shape[-3:]).transpose(1, 2) for x in padded)
-    some = zip(*(x.split(MOST_SETS) for x in four), strict=True)
+    masks = [None] * -(-sets // MOST_SETS) if mask is None else mask.to(v.dtype).split(MOST_SETS)
+    some = zip(*(x.split(MOST_SETS) for x in four), masks, strict=True)
     scale = q.shape[-1] ** -0.5
     outs = [functional.scaled_dot_product_attention(*part, scale=scale) for part in some]
     out = outs[0] if len(outs) == 1 else torch.cat(outs)
@@ -65,6 +77,7 @@ def _padded(x: Tensor, width: int) -> Tensor:
     return x if x.stride(-1) == 1 else x.clone(memory_format=torch.contiguous_format)
 
 
+@for_ragged
 @by_sums
 def linear(
     q: Tensor | Projected,
@@ -74,6 +87,7 @@ def linear(
     qk_norm: QueryKeyNorm = "row",
     base: Literal["own", "all"] = "own",
     sums: Sums | None = None,
+    ragged: Ragged | None = None,
 ) -> Tensor:
     """The linear attention of SGFormer: (N v_i + q_i (k^T v)) / (N + q_i (k^T 1)), q, k normalised.
 
@@ -83,9 +97,9 @@ def linear(
     1/N whatever the weights. `row` normalises each node and head by itself. How it is computed is
     decided by `zoo.ops.linear_attention.way`.
     """
-    if count_nodes(v, sums) == 1:
+    if ragged is None and count_nodes(v, sums) == 1:
         return as_tensors(q, k, v)[2]  # the formula's value or limit; its denominator may vanish
-    return linear_attention(q, k, v, qk_norm=qk_norm, base=base, sums=sums)
+    return linear_attention(q, k, v, qk_norm=qk_norm, base=base, sums=sums, ragged=ragged)
 
 
 linear.takes_projected = True

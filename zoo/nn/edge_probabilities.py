@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from zoo.graphs.adjacency import edge_dst, ends
 from zoo.graphs.shard import Graph
 from zoo.graphs.spmm import edge_dot
-from zoo.nn.attend import per_graph
+from zoo.nn.attend import per_graph, ragged_of
 from zoo.ops.gumbel_attention import log_features
 from zoo.tracing import operator
 
@@ -32,8 +32,18 @@ def edge_log_probabilities(
         epsilon: added to every feature, see `log_features`.
     """
     queries = log_features(q, w, epsilon)
-    keys = per_graph(lambda features: log_features(features, w, epsilon, over=(-3, -1)), graph, k)
-    mass = per_graph(_log_mass, graph, queries, keys).squeeze(-1)  # (N, H)
+    ragged = ragged_of(graph, k.device)
+    if ragged is None:
+        features = partial(log_features, w=w, epsilon=epsilon, over=(-3, -1))
+        keys = per_graph(features, graph, k)
+        mass = per_graph(_log_mass, graph, queries, keys)
+    else:
+        blocks = ragged.blocks()
+        logs = log_features(blocks.cut(k), w, epsilon, blocks=blocks)
+        sums = blocks.logsumexp(logs)
+        keys = blocks.join(logs)
+        mass = blocks.join((blocks.cut(queries) + sums).logsumexp(-1, keepdim=True))
+    mass = mass.squeeze(-1)  # (N, H)
     return _log_scores(graph, queries, keys) - mass.index_select(0, edge_dst(graph, q.device))
 
 

@@ -23,8 +23,10 @@ from zoo.ops.chunked_attention import (
     Recompute,
     attend_in_batches,
     even_batches,
+    private_draws,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
+from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.ops.random_order import Kept, drawn, random_order, seed_of
 from zoo.system.context import context
 from zoo.system.memory import upload
@@ -126,20 +128,55 @@ class RandomBatchAttention(nn.Module):
         """Whether evaluation needs nothing of other nodes but sums over all."""
         return not self.seeds and is_by_sums(self.attend)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, sums: Sums | None = None) -> Tensor:
+    @property
+    def takes_ragged(self) -> bool:
+        """Whether sets of several sizes are attended to in one call."""
+        by_itself = self.shard != "replicated" and self.recompute is not True
+        return by_itself and takes_ragged(self.attend)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        sums: Sums | None = None,
+        ragged: Ragged | None = None,
+    ) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes.
 
-        `sums`, over all nodes, is for an `attend` that is `by_sums`, evaluated in `full`.
+        `sums`, over all nodes, is for an `attend` that is `by_sums`, evaluated in `full`; `ragged`
+        where q, k and v (N, H, D) are the rows of sets of several sizes.
         """
+        if ragged is not None:
+            return self._in_ragged_batches(q, k, v, ragged)
         n = q.shape[-3]
         if sums is not None:
             return self.attend(q, k, v, sums=sums)
         if self.size >= n or not (self.training or self.seeds):
             return self.attend(q, k, v)
         if self.training:
-            order, seed = drawn(lambda seed: random_order(n, seed, device=q.device))
-            return self._in_batches(q, k, v, order, seed)
+            return self._in_batches(q, k, v, *_drawn_order(n, q.device))
         outs = [self._in_batches(q, k, v, order) for order in self._fixed(n, q.device)]
+        return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
+
+    def _in_ragged_batches(self, q: Tensor, k: Tensor, v: Tensor, ragged: Ragged) -> Tensor:
+        """Attend in the batches of all sets at once; sets of one size are dealt alike."""
+        dealt = [size for size in ragged.distinct() if size > self.size]
+        if not dealt or not (self.training or self.seeds):
+            return self.attend(q, k, v, ragged=ragged)
+        if self.training:
+            draws = [_drawn_order(size, q.device) for size in dealt]
+            partitions = [[order for order, _ in draws]]
+            seed = draws[0][1]
+        else:
+            partitions = [*zip(*(self._fixed(size, q.device) for size in dealt), strict=True)]
+            seed = None
+        outs = []
+        for orders in partitions:
+            batches = ragged.divided(self.size, dict(zip(dealt, orders, strict=True)))
+            with private_draws(seed, 0, v.device):
+                outs.append(self.attend(q, k, v, ragged=batches))
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
     def _fixed(self, n: int, device: torch.device) -> Iterator[Tensor]:
@@ -166,6 +203,10 @@ class RandomBatchAttention(nn.Module):
             seed=seed,
             recompute=self.recompute,
         )
+
+
+def _drawn_order(n: int, device: torch.device) -> tuple[Tensor, int | None]:
+    return drawn(lambda seed: random_order(n, seed, device=device))
 
 
 def _order(n: int, seed: int, device: torch.device) -> Tensor:

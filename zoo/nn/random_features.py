@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from zoo.errors import ZooError
 from zoo.ops.precision import in_fp32
+from zoo.ops.ragged import Ragged, for_ragged, sets_of, takes_ragged
 from zoo.ops.random_order import Kept, drawn, drawn_seed
 from zoo.system.memory import upload
 from zoo.tracing import operator
@@ -31,7 +32,12 @@ class RandomKernel(nn.Module):
         self.kernel, self.count, self.seed = kernel, count, seed
         self._kept = Kept()
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    @property
+    def takes_ragged(self) -> bool:
+        """Whether the kernel takes sets of several sizes in one call."""
+        return takes_ragged(self.kernel)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *, ragged: Ragged | None = None) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D); all sets and heads share the directions."""
         dim, device = q.shape[-1], q.device
         draw = partial(random_directions, self.count, dim, device=device)
@@ -39,11 +45,14 @@ class RandomKernel(nn.Module):
             w, _ = drawn(draw)
         else:
             w = self._kept.get((dim, device), partial(draw, self.seed))
-        return self.kernel(q, k, v, w)
+        return self.kernel(q, k, v, w) if ragged is None else self.kernel(q, k, v, w, ragged=ragged)
 
 
+@for_ragged
 @in_fp32
-def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+def performer(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, *, ragged: Ragged | None = None
+) -> Tensor:
     """Return sum_j (f(q_i) . f(k_j)) v_j / sum_j f(q_i) . f(k_j), q and k divided by D^(1/4).
 
     The kernel is that of softmax, exp(q_i . k_j / sqrt(D)), in expectation; the ratio has a bias
@@ -58,19 +67,25 @@ def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         k: keys (..., N, H, D).
         v: values (..., N, H, D).
         w: random directions (M, D), see `random_directions`.
+        ragged: of sets of several sizes, whose rows q, k and v are, (N, H, D).
     """
+    sets = sets_of(ragged)
+    q, k, v = map(sets.cut, (q, k, v))
     w = w.to(q) * q.shape[-1] ** -0.25
     lengths = k.square().sum(-1, keepdim=True) / q.shape[-1] ** 0.5
-    keys = torch.einsum("...nhd,md->...nhm", k, w) - lengths / 2  # log f(k)
-    mass = keys.logsumexp(-3, keepdim=True)  # (..., 1, H, M), the log of each feature's sum
-    averages = torch.einsum("...nhm,...nhd->...hmd", keys.softmax(-3), v)
+    # log f(k)
+    keys = torch.einsum("...nhd,md->...nhm", k, w) - sets.only(lengths / 2, torch.inf)
+    averages, mass = sets.averages(keys, v)  # mass (..., 1, H, M), the log of each feature's sum
     # The factor exp(-|q|^2 / 2) of f(q) is common to numerator and denominator.
     shares = (torch.einsum("...nhd,md->...nhm", q, w) + mass).softmax(-1)
-    return torch.einsum("...nhm,...hmd->...nhd", shares, averages)
+    return sets.join(torch.einsum("...nhm,...hmd->...nhd", shares, averages))
 
 
+@for_ragged
 @in_fp32
-def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
+def sine_attention(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, *, ragged: Ragged | None = None
+) -> Tensor:
     """Return sum_j s_ij v_j / sum_j s_ij, s_ij the mean over directions of cos w (q_i - k_j).
 
     Linear in N: cos(a - b) = cos a cos b + sin a sin b. In expectation s_ij is the Gaussian kernel
@@ -86,13 +101,16 @@ def sine_attention(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
         k: keys (..., N, H, D).
         v: values (..., N, H, E).
         w: random directions (M, D), see `random_directions`.
+        ragged: of sets of several sizes, whose rows q, k and v are, (N, H, D).
     """
+    sets = sets_of(ragged)
+    q, k, v = map(sets.cut, (q, k, v))  # values of zero where there is no row
     queries, keys = (_waves(x, w) for x in (q, k))  # (..., N, H, 2 M)
-    mass = torch.einsum("...nhm,...hm->...nh", queries, keys.mean(-3)).unsqueeze(-1)
-    state = torch.einsum("...nhm,...nhe->...hme", keys, v) / v.shape[-3]
+    mass = torch.einsum("...nhm,...hm->...nh", queries, sets.mean(keys).squeeze(-3)).unsqueeze(-1)
+    (state,) = sets.total(torch.einsum("...nhm,...nhe->...hme", keys, v))
     lacking = ((2 * len(w)) ** -0.5 - mass).clamp(min=0)
-    out = torch.einsum("...nhm,...hme->...nhe", queries, state)
-    return (out + lacking * v.mean(-3, keepdim=True)) / (mass + lacking)
+    out = torch.einsum("...nhm,...hme->...nhe", queries, state / sets.rows(v))
+    return sets.join((out + lacking * sets.mean(v)) / (mass + lacking))
 
 
 def _waves(x: Tensor, w: Tensor) -> Tensor:

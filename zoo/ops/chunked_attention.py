@@ -190,7 +190,7 @@ def attend_in_batches(
         with (
             torch.set_grad_enabled(gradient is not False),
             torch.autocast(device, widths[1], enabled=widths[0]),
-            _drawing(seed, chunk.start, v.device),
+            private_draws(seed, chunk.start, v.device),
         ):
             return own, as_values(attend(*own), own[-1])
 
@@ -283,7 +283,7 @@ def _storage(x: Tensor) -> int:
 
 
 @contextlib.contextmanager
-def _drawing(seed: int | None, start: int, device: torch.device) -> Iterator[None]:
+def private_draws(seed: int | None, start: int, device: torch.device) -> Iterator[None]:
     """Draw from generators of a seed of their own, and give the global ones back as they were."""
     if seed is None:
         with using(draws=None):

@@ -22,12 +22,14 @@ from zoo.ops.chunks import row_blocks
 from zoo.ops.global_sums import Sums, by_sums, count_nodes, sum_over_nodes
 from zoo.ops.linear import Projected, as_tensors, linear_map, sum_of_products
 from zoo.ops.precision import in_fp32
+from zoo.ops.ragged import Blocks, Even, Ragged, for_ragged
 from zoo.ops.second_gradients import second_gradients
 
 Base = Literal["own", "all", "none"]
 Divisor = Literal["frobenius", "row", "none"]
 
 
+@for_ragged
 @by_sums
 def linear_attention(
     q: Tensor | Projected,
@@ -37,6 +39,7 @@ def linear_attention(
     qk_norm: Divisor,
     base: Base,
     sums: Sums | None = None,
+    ragged: Ragged | None = None,
 ) -> Tensor:
     """Return (b_i + q_i (k^T v)) / (m + q_i (k^T 1)), (..., N, H, E), sums in fp32 or wider.
 
@@ -49,7 +52,10 @@ def linear_attention(
         base: b_i and m: `own`, N v_i and N; `all`, sum_j v_j and N; `none`, 0 and 0. The divisor
             is kept above 0.
         sums: over all nodes, where q, k and v are those of some.
+        ragged: of sets of several sizes, whose rows q, k and v are, (N, H, D).
     """
+    if ragged is not None:
+        return _of_ragged(*as_tensors(q, k, v), qk_norm, base, ragged)
     chosen = way(q, k, v, qk_norm=qk_norm, base=base, sums=sums)
     if chosen == "gram":
         return gram_attention.linear_mean_of_maps(q, k, v, base)
@@ -76,6 +82,16 @@ def way(
     return "scores" if q.shape[-3] <= q.shape[-1] else "state"
 
 
+def _of_ragged(q, k, v, qk_norm: Divisor, base: Base, ragged: Ragged) -> Tensor:
+    """Return `linear_attention` of sets cut into blocks, rows of zeros adding nothing to sums."""
+    blocks = ragged.blocks()
+    q, k, v = map(blocks.cut, (q, k, v))
+    out = _normalised_mean(q, k, v, qk_norm, base, blocks, "blocks")
+    if 1 in ragged.sizes:
+        out = torch.where(blocks.count == 1, v, out)  # a set whose denominator may vanish
+    return blocks.join(out)
+
+
 @in_fp32
 def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Tensor:
     q, k = (_QUERY_KEY_NORMS[qk_norm](x, sums) for x in (q, k))
@@ -85,7 +101,7 @@ def _normalised_mean(q, k, v, qk_norm: str, base: Base, sums, chosen: str) -> Te
 def _frobenius(x: Tensor, sums: Sums | None) -> Tensor:
     norm = torch.linalg.vector_norm(x, dim=(-3, -2, -1), keepdim=True)
     if sums is not None:
-        norm = sum_over_nodes(sums, norm.square())[0].sqrt()
+        norm = sum_over_nodes(sums, norm.square())[0].clamp(min=1e-24).sqrt()
     return x / norm.clamp(min=1e-12)  # a set of zero rows stays zero instead of NaN
 
 
@@ -101,8 +117,10 @@ def linear_mean(
     q: Tensor, k: Tensor, v: Tensor, base: Base, *, sums: Sums | None = None, way: str = "state"
 ) -> Tensor:
     """Return `linear_attention` of q, k, v of fp32 or wider, without a norm."""
+    if way == "blocks":
+        return _ByState.apply(q, k, v, base, sums)
     if way == "state" and not torch.compiler.is_compiling():  # a trace makes its own gradient
-        return _ByState.apply(q, k, v, base)
+        return _ByState.apply(q, k, v, base, Even())
     n = count_nodes(q, sums)
     state = k.new_empty(0) if way == "scores" else _state(k, v)
     state, keys, values = sum_over_nodes(sums, state, k.sum(-3), v.sum(-3, keepdim=True))
@@ -117,14 +135,14 @@ def linear_mean(
     return (gathered + added) * share
 
 
-def _share(q: Tensor, keys: Tensor, base: Base, n: int) -> Tensor:
+def _share(q: Tensor, keys: Tensor, base: Base, n: int | Tensor) -> Tensor:
     """Return one over the divisor, (..., N, H, 1), for the sum of n keys (..., H, D)."""
-    mass = torch.einsum("...nhd,...hd->...nh", q, keys)
+    mass = torch.einsum("...nhd,...hd->...nh", q, keys).unsqueeze(-1)
     mass = mass if base == "none" else mass + n
-    return mass.clamp(min=_least(q, base, n)).reciprocal().unsqueeze(-1)
+    return mass.clamp(min=_least(q, base, n)).reciprocal()
 
 
-def _least(q: Tensor, base: Base, n: int) -> float:
+def _least(q: Tensor, base: Base, n: int | Tensor) -> float | Tensor:
     """Return the smallest divisor: row-normalised scores reach -1, and a head of zeros has none."""
     return torch.finfo(q.dtype).tiny if base == "none" else 1e-6 * n
 
@@ -149,48 +167,65 @@ class _ByState(torch.autograd.Function):
     """By a state per head; only q, k, v and what is small is saved for the backward pass."""
 
     @staticmethod
-    def forward(ctx, q, k, v, base):
-        state, keys = _state(k, v), k.sum(-3)
-        share = _share(q, keys, base, q.shape[-3])
-        values = v.sum(-3, keepdim=True) if base == "all" else None
+    def forward(ctx, q, k, v, base, sets: Blocks | Even):
+        n = sets.rows(q)
+        state, keys = sets.total(_state(k, v), k.sum(-3))
+        share = _share(q, keys, base, n)
+        values = sets.total(v.sum(-3, keepdim=True))[0] if base == "all" else None
         ctx.save_for_backward(q, k, v, state, keys, share, values)
-        ctx.base = base
+        ctx.base, ctx.sets = base, sets
         out = _through(q, state, values)
-        for rows, own, part in row_blocks(out, v, share):
+        for rows, own, part, many in row_blocks(out, v, share, _per_set(n, q)):
             if base == "own":
-                rows.add_(own, alpha=v.shape[-3])
+                _add(rows, own, n, many)
             rows.mul_(part)
         return out
 
     @staticmethod
     def backward(ctx, grad):
         q, k, v, state, keys, share, values = ctx.saved_tensors
+        sets, n = ctx.sets, ctx.sets.rows(q)
         if torch.is_grad_enabled():  # second gradients are asked for
-            again = partial(linear_mean, base=ctx.base, way="sums")
-            return *second_gradients(again, (q, k, v), grad), None
+            sums = sets if isinstance(sets, Blocks) else None
+            again = partial(linear_mean, base=ctx.base, way="sums", sums=sums)
+            return *second_gradients(again, (q, k, v), grad), None, None
         shared = grad * share
         grad_q, grad_mass = _through(shared, state.mT), torch.empty_like(share)
         keys, added = keys.unsqueeze(-3), v if values is None else values
-        times = {"own": v.shape[-3], "all": 1, "none": 0}[ctx.base]
         # Rounded as the share was: a divisor that was clamped is told by equality.
-        limit = share.new_full((), _least(q, ctx.base, q.shape[-3])).reciprocal()
+        limit = _per_set(_least(q, ctx.base, n), q).reciprocal()
         # The divisor's gradient is the sum over columns of the output times its gradient, which is
         # had from the parts at hand.
-        parts = (grad_mass, grad_q, q, keys, share, shared, added)
-        for into, grad_rows, rows, all_keys, part, given, more in row_blocks(*parts):
+        parts = (grad_mass, grad_q, q, keys, share, shared, added, _per_set(n, q), limit)
+        for into, grad_rows, rows, all_keys, part, given, more, many, most in row_blocks(*parts):
             torch.sum(rows * grad_rows, -1, keepdim=True, out=into)
-            if times:
-                into.add_((given * more).sum(-1, keepdim=True), alpha=times)
-            into.mul_(part).neg_().masked_fill_(part >= limit, 0.0)
+            if ctx.base != "none":
+                along = (given * more).sum(-1, keepdim=True)
+                _add(into, along, *((n, many) if ctx.base == "own" else (1, many)))
+            into.mul_(part).neg_().masked_fill_(part >= most, 0.0)
             grad_rows.addcmul_(into, all_keys)
-        grad_state = _state(q, shared)
-        grad_k = _through(v, grad_state.mT, torch.einsum("...nhx,...nhd->...xhd", grad_mass, q))
-        grad_v = _through(
-            k, grad_state, shared.sum(-3, keepdim=True) if ctx.base == "all" else None
+        grad_state, grad_keys = sets.total(
+            _state(q, shared), torch.einsum("...nhx,...nhd->...xhd", grad_mass, q)
         )
+        grad_k = _through(v, grad_state.mT, grad_keys)
+        grad_values = sets.total(shared.sum(-3, keepdim=True))[0] if ctx.base == "all" else None
+        grad_v = _through(k, grad_state, grad_values)
         if ctx.base == "own":
-            grad_v.add_(shared, alpha=v.shape[-3])
-        return grad_q, grad_k, grad_v, None
+            _add(grad_v, shared, n, n)
+        return grad_q, grad_k, grad_v, None, None
+
+
+def _per_set(number: float | Tensor, like: Tensor) -> Tensor:
+    """Return a number of each set, (B, 1, 1, 1), or of all of them, (1,), as a tensor."""
+    return number if isinstance(number, Tensor) else like.new_full((1,), number)
+
+
+def _add(into: Tensor, x: Tensor, times: int | Tensor, part: Tensor) -> None:
+    """Add a multiple of x: `times`, one for all, or the part at hand of one for each set."""
+    if isinstance(times, Tensor):
+        into.addcmul_(x, part.to(x.dtype))
+    else:
+        into.add_(x, alpha=times)
 
 
 class _NormalisedRows(torch.autograd.Function):

@@ -7,7 +7,7 @@ of the zoo imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -105,6 +105,22 @@ def attend_in_batches(
         inside = (x[..., batch, :, :] for x in (q, k, v))
         out = out.index_copy(-3, batch, attend(*inside))
     return out
+
+
+def attend_to_sets(
+    attend: Callable, q: Tensor, k: Tensor, v: Tensor, sizes: Sequence[int]
+) -> Tensor:
+    """Return what `attend` makes of one set after the other, (N, H, E): the twin of `ragged`.
+
+    Args:
+        attend: an attention.
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        v: values (N, H, E).
+        sizes: how many of the N rows belong to each set.
+    """
+    sets = zip(*(x.split(sizes) for x in (q, k, v)), strict=True)
+    return torch.cat([attend(*own) for own in sets])
 
 
 def random_order(identities: Tensor, seed: int) -> Tensor:

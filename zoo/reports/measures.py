@@ -9,7 +9,7 @@ import torch
 
 from zoo.inference.predict import per_class
 from zoo.reports.answers import Answered, score_of
-from zoo.tasks.labels import ACCURACY, REGRESSION
+from zoo.tasks.labels import ACCURACY, NUMBERS
 from zoo.tasks.metrics import ece
 from zoo.tasks.task import Task
 
@@ -164,7 +164,7 @@ def by_step(seeds: Sequence[Answered], horizon: int) -> list[Bin]:
 
 def measure_of(task: Task) -> str:
     """Return what the score of some nodes is called: the metric of their task, or its like."""
-    return ERROR if task.name == REGRESSION else task.metric_name
+    return ERROR if task.name in NUMBERS else task.metric_name
 
 
 def _score_bins(
@@ -200,7 +200,7 @@ def _score_bin(name: str, parts: list[Answered]) -> Bin:
 def _score(part: Answered) -> float | None:
     if len(part.y) == 0:
         return None
-    if part.task.name == REGRESSION:
+    if part.task.name in NUMBERS:
         y = part.y.double().reshape(len(part.y), -1)
         return (part.logits.double() - y).abs().nanmean().item()
     return score_of(part.task, part.logits, part.y)

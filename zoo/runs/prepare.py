@@ -21,7 +21,7 @@ from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.features import far_from_standard
 from zoo.data.links import LinkData, warn_of_few_links
-from zoo.data.load import load_data, own_files
+from zoo.data.load import load_data, own_files, usual_structure
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
     Split,
@@ -35,13 +35,14 @@ from zoo.encodings import ENCODINGS, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
 from zoo.inference.training_data import split_from_start, training_of
+from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
-from zoo.tasks.losses import class_weights
+from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.trainer import Hooks
@@ -103,6 +104,7 @@ def prepare(plan: Plan) -> Prepared:
         data = LinkData.of(data, pick(OF_RECIPES, plan.task), plan.split)
     check_batching(plan, data)
     _warn(plan, data)
+    _warn_of_structure(plan)
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
     task = task_of(plan, data)
     check_task(plan, task)
@@ -120,13 +122,16 @@ def prepare(plan: Plan) -> Prepared:
     data = data.trained_on(splits[0].train)
     _warn_of_scales(plan, data)
     encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    encoded_columns = encoded.inputs - data.inputs
     if encoded.inputs == 0:
         raise ZooError(
             f"{data.name} has no features to learn from; give its nodes some, or add an encoding, "
             "such as `encoding: {name: laplacian, k: 8}`."
         )
-    augment = functools.partial(flip_signs, columns=encoded.inputs - data.inputs)
+    augment = functools.partial(flip_signs, columns=encoded_columns)
     augment = augment if plan.flip_signs else identity
+    if plan.readout and plan.readout["name"] == VIRTUAL_NODE:
+        encoded = encoded.with_virtual_nodes()
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data, task))
 
 
@@ -157,6 +162,18 @@ def _warn(plan: Plan, data: Dataset) -> None:
                 f"`features: standard` is by the means and deviations of {data.name}, not those "
                 f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
             )
+
+
+def _warn_of_structure(plan: Plan) -> None:
+    """Say which encoding and which readout a set of graphs has unasked."""
+    recipe, usual = plan.recipe, usual_structure(plan.dataset)
+    unasked = [key for key in usual if getattr(recipe, key) is None]
+    if unasked:
+        words = [f"`{key}: {word(getattr(plan, key))}`" for key in unasked]
+        logging.getLogger(__name__).warning(
+            f"{plan.dataset['name']} is a set of graphs and has {' and '.join(words)} by default, "
+            "so that models see the structure; name others, or none, to change that."
+        )
 
 
 def _warn_of_scales(plan: Plan, data: Dataset) -> None:
@@ -212,6 +229,11 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
+    if plan.readout is not None and task.name not in (*GRAPH_METRICS, SEQUENCES):
+        raise ZooError(
+            f"{plan.dataset['name']} has answers for nodes or links, and a readout makes one for "
+            "each graph of a set; leave `readout` out."
+        )
     if task.name not in MODELS[name].tasks:
         others = [other for other, model in MODELS.items() if task.name in model.tasks]
         raise ZooError(
@@ -239,7 +261,8 @@ def task_of(plan: Plan, data: Dataset) -> Task:
     train = plan.train
     task = data.how if plan.task else pick(TASKS, data.task)
     task = with_loss(task, train["loss"], train["label_smoothing"])
-    return with_metric(task, train["metric"])
+    published = not plan.task and train["metric"] == OWN
+    return with_metric(task, data.metric if published else train["metric"])
 
 
 def check_batching(plan: Plan, data: Dataset) -> None:
@@ -373,6 +396,8 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     options = with_columns(name, options, prepared.data)
     if prepared.task.kind == "links":
         options["decoder"] = prepared.data.how.decoder
+    if prepared.plan.readout is not None:
+        options["readout"] = prepared.plan.readout
     model = create_model(name, prepared.data.inputs, outputs, **options)
     if recipe.start_from is None:
         return model, None

@@ -29,10 +29,12 @@ from zoo.data.load import (
     load_data,
     resolved_dataset,
     usual_batching,
+    usual_structure,
 )
 from zoo.data.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
+from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, discover
 from zoo.runs.imports import absolute, import_sources
 from zoo.tasks.links import OF_RECIPES
@@ -121,6 +123,7 @@ class Plan:
         task: a word of `TASKS` with its options; None: that of the data set.
         graph: a word of `GRAPHS` with its options.
         encoding: a word of `ENCODINGS` with its options.
+        readout: a word of `READOUTS` with its options; None: that of the data.
         flip_signs: whether the signs of the encoding are drawn anew in training.
         model: a word of `MODELS` with its options.
         train: the options of `fit`.
@@ -135,6 +138,7 @@ class Plan:
     task: dict[str, Any] | None
     graph: dict[str, Any]
     encoding: dict[str, Any]
+    readout: dict[str, Any] | None
     flip_signs: bool
     model: dict[str, Any]
     train: dict[str, Any]
@@ -151,13 +155,15 @@ class Plan:
             "task": self.task,
             "graph": self.graph,
             "encoding": {**self.encoding, "flip_signs": self.flip_signs},
+            "readout": self.readout,
             "model": self.model,
             "train": self.train,
         }
         if self.graph == {"name": "own"}:
             del full["graph"]
-        if self.task is None:
-            del full["task"]
+        full = {
+            key: value for key, value in full.items() if key not in ("task", "readout") or value
+        }
         full |= {"start_from": self.start_from} if self.start_from else {}
         return full | ({"imports": self.imports} if self.imports else {})
 
@@ -188,7 +194,11 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
         return with_defaults(spec)
 
     dataset, of_dataset = divide(recipe.dataset, ("split",))
-    encoding, of_encoding = divide(recipe.encoding, ("flip_signs",))
+    usual = {} if "dataset" in unknown else usual_structure(recipe.dataset)
+    encoding, of_encoding = divide(
+        recipe.encoding or usual.get("encoding", "none"), ("flip_signs",)
+    )
+    readout = recipe.readout or usual.get("readout")
     batching = None if "dataset" in unknown else usual_batching(recipe.dataset)
     batching = "links" if recipe.task else batching
     train = {"batching": batching, **recipe.train} if batching else recipe.train
@@ -203,6 +213,7 @@ def resolve(recipe: Recipe, trust: bool = False) -> Plan:
         task=recipe.task and full("task", recipe.task, functools.partial(resolved, OF_RECIPES)),
         graph=full("graph", recipe.graph, functools.partial(resolved, GRAPHS)),
         encoding=full("encoding", encoding, functools.partial(resolved, ENCODINGS)),
+        readout=readout and full("readout", readout, functools.partial(resolved, READOUTS)),
         flip_signs=of_encoding.get("flip_signs", False),
         model=full("model", recipe.model, functools.partial(resolved, MODELS)),
         train=full("train", train, functools.partial(resolved_options, fit)),
@@ -301,11 +312,16 @@ def _word_problems(data: dict[str, Any]) -> list[Problem]:
             wrong.append(Problem(("dataset", "graph"), message))
         if "split" in own:
             wrong += split_problems(own["split"], ("dataset", "split"))
-    for key, table in (("task", OF_RECIPES), ("graph", GRAPHS), ("model", MODELS)):
+    for key, table in (
+        ("task", OF_RECIPES),
+        ("graph", GRAPHS),
+        ("readout", READOUTS),
+        ("model", MODELS),
+    ):
         if data.get(key) is not None:
             wrong += problems(table, data[key], (key,))
     wrong += _direction_problems(data)
-    if "encoding" in data:
+    if data.get("encoding") is not None:
         spec, own = divide(data["encoding"], ("flip_signs",))
         wrong += problems(ENCODINGS, spec, ("encoding",), ["flip_signs"])
         if "flip_signs" in own:

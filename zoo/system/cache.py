@@ -32,14 +32,17 @@ def data_folders() -> list[Path]:
     return [own, shared] if own.is_dir() else [shared]
 
 
-def data_file(name: str, what: str) -> Path:
+def data_file(name: str, what: str, folder: str = ".") -> Path:
     """Return the file of this name, or `name.gz`, in the first data folder that has it.
+
+    It may also lie in a `folder` of this name in there.
 
     Raises:
         ZooError: none has it; says `what` to put there.
     """
     folders = data_folders()
-    for path in (folder / file for folder in folders for file in (name, f"{name}.gz")):
+    places = [place for data in folders for place in (data / folder, data)]
+    for path in (place / file for place in places for file in (name, f"{name}.gz")):
         if path.is_file():
             return path
     raise ZooError(

@@ -26,15 +26,24 @@ TRANSLATION, BLEU = "translation", "bleu"
 """The task of pairs of sentences, and its metric."""
 
 GRAPHS, SEQUENCES, ACCURACY = "graph-classification", "sequence-classification", "accuracy"
-"""The tasks of many graphs, or sequences, with a label each, and their metric."""
+"""The tasks of many graphs, or sequences, with a class each, and their metric."""
 
-NO_NUMBERS_OF_GRAPHS = (
-    "Numbers of whole graphs (graph-regression) are not predicted yet: of a set of graphs there is "
-    f"`task: {GRAPHS}` alone."
-)
+GRAPH_BINARY = "graph-binary"
+GRAPH_MULTILABEL = "graph-multilabel"
+GRAPH_REGRESSION = "graph-regression"
 
-NOT_YET = {
-    "graph-regression": NO_NUMBERS_OF_GRAPHS,
+GRAPH_METRICS = {
+    GRAPHS: ACCURACY,
+    GRAPH_BINARY: NODE_METRICS[BINARY],
+    GRAPH_MULTILABEL: NODE_METRICS[MULTILABEL],
+    GRAPH_REGRESSION: NODE_METRICS[REGRESSION],
+}
+"""Every task of a set of graphs, and its metric: that of the like task of nodes."""
+
+TARGETS, NUMBERS = (MULTILABEL, GRAPH_MULTILABEL), (REGRESSION, GRAPH_REGRESSION)
+"""The tasks whose labels are targets of yes or no, and those whose labels are numbers."""
+
+ELSEWHERE = {
     "link-prediction": (
         "Links are no labels of nodes: write `task: link-prediction` at the top of the recipe, or "
         "`zoo train gcn dataset=GRAPH task=link-prediction`."
@@ -45,13 +54,16 @@ NOT_YET = {
         "link-prediction`.",
     ),
 }
-"""Tasks that people ask for where there are none of theirs, to what is said of them."""
+"""Tasks that people ask for where they do not stand, to what is said of them."""
 
 FORECASTING = "node-forecasting"
 """The task of graphs in time."""
 
 LINKS = "link-prediction"
 """The task of pairs of nodes, linked or not."""
+
+Unit = Literal["node", "graph"]
+"""What has a label: a node of one graph, or a graph of many."""
 
 Labels = Literal["use", "ignore"]
 """The type of an option `labels`."""
@@ -61,7 +73,6 @@ DOUBTFUL = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 """Words that may be a class, or mean that the label is unknown."""
 
 MOST_CLASSES = 1000  # that a graph with fewer nodes may have, as a piece of a larger one
-_DIMENSIONS = {MULTILABEL: (2,), REGRESSION: (1, 2)}
 _SHAPES = {1: "(N,)", 2: "(N, T)"}
 
 
@@ -84,9 +95,15 @@ def alike(
     return next(((one, name) for one, name in pairs if one != name), None)
 
 
-def infer_task(labels: np.ndarray) -> str:
-    """Return the task that labels are for: one class per node, (N,) or one-hot, or many targets."""
-    return MULTILABEL if labels.ndim == 2 and one_hot(labels) is None else CLASSIFICATION
+def infer_task(labels: np.ndarray, unit: Unit = "node") -> str:
+    """Return the task that labels are for: one class each, (N,) or one-hot, or many targets."""
+    several = labels.ndim == 2 and one_hot(labels) is None
+    return f"{unit}-multilabel" if several else f"{unit}-classification"
+
+
+def unit_of(task: str | None) -> Unit:
+    """Return what a task has labels of: `graph` of the tasks of a set of graphs, else `node`."""
+    return "graph" if task in GRAPH_METRICS else "node"
 
 
 def one_hot(labels: np.ndarray) -> np.ndarray | None:
@@ -108,84 +125,94 @@ def check_labels(labels: np.ndarray, task: str | None = None) -> np.ndarray:
     """Return labels in the type of their task.
 
     Args:
-        labels: (N,) or (N, T) plain numbers.
-        task: what they are for; `node-regression` has to be said, the others follow from them.
+        labels: (N,) or (N, T) plain numbers, of nodes or, where the task says so, of graphs.
+        task: what they are for; that of numbers has to be said, the others follow from them.
 
     Returns:
         Classes (N,) int64, -1 = unknown; or targets (N, T) fp32, NaN = unknown; or, for
-        `node-regression`, numbers (N,) or (N, T) fp32, NaN = unknown.
+        `node-regression` and `graph-regression`, numbers (N,) or (N, T) fp32, NaN = unknown.
 
     Raises:
         ZooError: the labels are no such numbers.
     """
-    check_plain("node_labels", labels)
+    unit = unit_of(task)
+    check_plain(f"{unit}_labels", labels)
     if labels.ndim not in (1, 2):
         raise ZooError(
-            f"`node_labels` has the shape {labels.shape} and should have (N,): a class per node, "
-            "or (N, T): targets of 0 and 1."
+            f"`{unit}_labels` has the shape {labels.shape} and should have (N,): a class per "
+            f"{unit}, or (N, T): targets of 0 and 1."
         )
     if labels.size == 0:
         raise ZooError(
-            f"`node_labels` has the shape {labels.shape}: the graph is empty; write a label per "
-            "node, -1 where it is unknown."
+            f"`{unit}_labels` has the shape {labels.shape}: it is empty; write a label "
+            f"per {unit}, -1 where it is unknown."
         )
-    if task == REGRESSION:
-        return _check_numbers(labels)
-    if task == CLASSIFICATION and (classes := one_hot(labels)) is not None:
+    if task in NUMBERS:
+        return _check_numbers(labels, unit)
+    if task in (CLASSIFICATION, GRAPHS) and (classes := one_hot(labels)) is not None:
         labels = classes
-    return _check_classes(labels) if labels.ndim == 1 else _check_targets(labels)
+    return _check_classes(labels, unit) if labels.ndim == 1 else _check_targets(labels, unit)
 
 
-def unlabelled(nodes: int, task: str | None = None) -> np.ndarray:
+def unlabelled(count: int, task: str | None = None) -> np.ndarray:
     """Return labels (N,) that are all unknown; of many targets (N, 1)."""
-    if task == MULTILABEL:
-        return np.full((nodes, 1), np.nan, np.float32)
-    return np.full(nodes, np.nan, np.float32) if task == REGRESSION else np.full(nodes, -1)
+    if task in TARGETS:
+        return np.full((count, 1), np.nan, np.float32)
+    return np.full(count, np.nan, np.float32) if task in NUMBERS else np.full(count, -1)
 
 
 def unknown_task(task: object) -> str:
     """Return the sentence that answers a task that is none."""
-    return NOT_YET.get(str(task)) or unknown("task", task, (*NODE_METRICS, GRAPHS, FORECASTING))
+    known = (*NODE_METRICS, *GRAPH_METRICS, FORECASTING)
+    return ELSEWHERE.get(str(task)) or unknown("task", task, known)
 
 
 def check_task_of_graphs(task: str | None) -> None:
-    """Refuse another task than that of a set of graphs."""
-    if task not in (None, GRAPHS, *NODE_METRICS, FORECASTING):
+    """Refuse another task than those of a set of graphs."""
+    if task not in (None, *GRAPH_METRICS, *NODE_METRICS, FORECASTING):
         raise ZooError(unknown_task(task))
-    if task not in (None, GRAPHS):
-        raise ZooError(f"a set of graphs has the task {GRAPHS}, and {task} is of the nodes of one; "
-                       "leave `task` out.")  # fmt: skip
+    if task not in (None, *GRAPH_METRICS):
+        raise ZooError(
+            f"a set of graphs has one of the tasks {', '.join(GRAPH_METRICS)}, and {task} is of "
+            "the nodes of one; leave `task` out, or write one of these."
+        )
 
 
 def check_task(labels: np.ndarray, task: str) -> None:
-    """Refuse checked labels (N,) or (N, T) that are not those of a task, and unknown tasks."""
-    if task == GRAPHS:
-        raise ZooError(f"{GRAPHS} is of a set of graphs, and this is one; write a list of graphs, "
+    """Refuse checked labels (N,) or (N, T) of nodes that are not those of a task of nodes."""
+    if task in GRAPH_METRICS:
+        raise ZooError(f"{task} is of a set of graphs, and this is one; write a list of graphs, "
                        f"or a task of its nodes: {', '.join(NODE_METRICS)}.")  # fmt: skip
     if task not in NODE_METRICS:
         raise ZooError(unknown_task(task))
-    wanted = _DIMENSIONS.get(task, (1,))
-    if labels.ndim not in wanted:
+    check_fit(labels, task)
+
+
+def check_fit(labels: np.ndarray, task: str) -> None:
+    """Refuse checked labels (N,) or (N, T) that are not those of a task, of nodes or of graphs."""
+    unit = unit_of(task)
+    several = (1, 2) if task in NUMBERS else (2,) if task in TARGETS else (1,)
+    if labels.ndim not in several:
         raise ZooError(
-            f"`node_labels` has {labels.ndim} dimensions and {task} needs {wanted[0]}; write the "
-            f"task {infer_task(labels)}, or labels of shape {_SHAPES[wanted[0]]}."
+            f"`{unit}_labels` has {labels.ndim} dimensions and {task} needs {several[0]}; write "
+            f"the task {infer_task(labels, unit)}, or labels of shape {_SHAPES[several[0]]}."
         )
-    if task == BINARY and (labels > 1).any():
-        node = first_true(labels > 1)[0]
+    if task in (BINARY, GRAPH_BINARY) and (labels > 1).any():
+        row = first_true(labels > 1)[0]
         raise ZooError(
-            f"`node_labels` holds {labels[node]} at node {node} and node-binary knows 0, 1 and -1 "
-            "(unknown); renumber the labels, or write the task node-classification."
+            f"`{unit}_labels` holds {labels[row]} at {unit} {row} and {task} knows 0, 1 and -1 "
+            f"(unknown); renumber the labels, or write the task {unit}-classification."
         )
 
 
 def encode_text(
-    labels: np.ndarray, task: str | None = None
+    labels: np.ndarray, task: str | None = None, unit: Unit | None = None
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """Return labels written as text, blank = unknown, as numbers, and names of classes if any.
 
     Classes (N,) are numbered in the order of their names, which is that of numbers where all
     names are whole numbers. Numbers, and tables of targets (N, T), have no names; true and false
-    are targets of 1 and 0.
+    are targets of 1 and 0. `unit` is what has them, where no task says so.
 
     Raises:
         ZooError: something else than a number where the task needs one, fractions where nothing
@@ -193,18 +220,19 @@ def encode_text(
             name, or for how a number is written.
     """
     labels = np.where(np.char.strip(labels) == "", "", labels)
-    if labels.ndim == 2 and task != REGRESSION:
+    if labels.ndim == 2 and task not in NUMBERS:
         words = np.char.strip(np.char.lower(labels))
         labels = np.select([words == "true", words == "false"], ["1", "0"], labels)
-    if task == REGRESSION or labels.ndim == 2:
-        return _numbers(labels), None
+    unit = unit or unit_of(task)
+    if task in NUMBERS or labels.ndim == 2:
+        return _numbers(labels, unit), None
     names = np.unique(labels[labels != ""])
     values = _all_numbers(names)
     if task is None and values is not None and (values != np.floor(values)).any():
         shown = names[values != np.floor(values)][0]
         raise ZooError(
             f"the labels are numbers such as {shown}, and each would be a class of its own; write "
-            "`task: node-regression`, or `task: node-classification` if they are classes."
+            f"`task: {unit}-regression`, or `task: {unit}-classification` if they are classes."
         )
     if pair := alike(map(str, names), lambda name: _number(name.strip())):
         raise ZooError(
@@ -219,7 +247,7 @@ def encode_text(
     return np.where(labels == "", -1, places).astype(np.int64), tuple(map(str, names))
 
 
-def _numbers(labels: np.ndarray) -> np.ndarray:
+def _numbers(labels: np.ndarray, unit: Unit) -> np.ndarray:
     filled = np.where(labels == "", "nan", labels)
     try:
         return filled.astype(np.float64)
@@ -227,7 +255,7 @@ def _numbers(labels: np.ndarray) -> np.ndarray:
         wrong = next(text for text in filled.ravel() if _all_numbers(np.array([text])) is None)
         raise ZooError(
             f"the label {str(wrong)!r} is no number; write numbers, nothing where it is unknown, "
-            "or one column of classes with `task: node-classification`."
+            f"or one column of classes with `task: {unit}-classification`."
         ) from None
 
 
@@ -239,50 +267,50 @@ def _all_numbers(names: np.ndarray) -> np.ndarray | None:
     return values if np.isfinite(values).all() else None
 
 
-def _check_classes(labels: np.ndarray) -> np.ndarray:
+def _check_classes(labels: np.ndarray, unit: Unit) -> np.ndarray:
     if labels.dtype.kind not in "iu":
         fix = (
             "write labels.astype('int64'), of a tensor labels.long(), after filling NaN with -1, "
-            "or `task: node-regression` if they are numbers to predict."
+            f"or `task: {unit}-regression` if they are numbers to predict."
         )
         if labels.dtype.kind == "f" and (fractions := labels[labels % 1 > 0]).size:
-            fix = f"some are fractions, such as {fractions[0]:g}: write `task: node-regression`."
+            fix = f"some are fractions, such as {fractions[0]:g}: write `task: {unit}-regression`."
         raise ZooError(
-            f"`node_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
+            f"`{unit}_labels` is of type {labels.dtype} and should be int64: classes 0, 1, 2, ... "
             f"and -1 where unknown; {fix}"
         )
     most = max(len(labels), MOST_CLASSES)
     wrong = (labels < -1) | (labels >= most)
     if wrong.any():
-        node = first_true(wrong)[0]
+        row = first_true(wrong)[0]
         raise ZooError(
-            f"`node_labels` holds {labels[node]} at node {node}; number the classes 0, 1, 2, ... "
+            f"`{unit}_labels` holds {labels[row]} at {unit} {row}; number the classes 0, 1, 2, ... "
             "and write -1 where the label is unknown."
         )
     return labels.astype(np.int64, copy=False)
 
 
-def _check_targets(labels: np.ndarray) -> np.ndarray:
+def _check_targets(labels: np.ndarray, unit: Unit) -> np.ndarray:
     labels = labels.astype(np.float32, copy=False)
     wrong = ~np.isnan(labels) & (labels != 0) & (labels != 1)
     if wrong.any():
-        node, target = first_true(wrong)
+        row, target = first_true(wrong)
         raise ZooError(
-            f"`node_labels` holds {labels[node, target]:g} at node {node}, target {target}; write "
-            "0 or 1, NaN where it is unknown, labels of shape (N,) for one class per node, or "
-            "`task: node-regression` for numbers."
+            f"`{unit}_labels` holds {labels[row, target]:g} at {unit} {row}, target {target}; "
+            "write 0 or 1, NaN where it is unknown, labels of shape (N,) for one class per "
+            f"{unit}, or `task: {unit}-regression` for numbers."
         )
     return labels
 
 
-def _check_numbers(labels: np.ndarray) -> np.ndarray:
+def _check_numbers(labels: np.ndarray, unit: Unit) -> np.ndarray:
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is found below
         labels = labels.astype(np.float32, copy=False)
     if np.isinf(labels).any():
-        node = first_true(np.isinf(labels))[0]
+        row = first_true(np.isinf(labels))[0]
         raise ZooError(
-            f"`node_labels` is infinite, or too large for float32, at node {node}; write NaN where "
-            "a number is unknown, and numbers below 1e38."
+            f"`{unit}_labels` is infinite, or too large for float32, at {unit} {row}; write NaN "
+            "where a number is unknown, and numbers below 1e38."
         )
     return labels
 

@@ -1,7 +1,8 @@
 """Tasks: `TASKS`. A task owns its loss, its metrics, the width of the head, and what logits mean.
 
-ROC-AUC of nodes of one class is undefined, and not 0.5: such a part of the split is an error
-(`node-binary`), such a target is left out of the mean (`node-multilabel`).
+ROC-AUC of rows of one class is undefined, and not 0.5: such a part of the split is an error
+(`node-binary`, `graph-binary`), such a target is left out of the mean (`node-multilabel`,
+`graph-multilabel`).
 """
 
 import dataclasses
@@ -26,9 +27,13 @@ from zoo.tasks.labels import (
     BLEU,
     CLASSIFICATION,
     FORECASTING,
+    GRAPH_BINARY,
+    GRAPH_MULTILABEL,
+    GRAPH_REGRESSION,
     GRAPHS,
     MULTILABEL,
     NODE_METRICS,
+    NUMBERS,
     REGRESSION,
     SEQUENCES,
     TRANSLATION,
@@ -127,7 +132,22 @@ def node_regression() -> Task:
 
 def graph_classification() -> Task:
     """One of several classes for each graph of many: cross entropy, accuracy."""
-    return _task(GRAPHS, "classes", ACCURACY, _cross_entropy, accuracy)
+    return dataclasses.replace(node_classification(), name=GRAPHS)
+
+
+def graph_binary() -> Task:
+    """One of two classes for each graph: as `node-binary`."""
+    return dataclasses.replace(node_binary(), name=GRAPH_BINARY)
+
+
+def graph_multilabel() -> Task:
+    """Many yes-or-no targets of each graph: as `node-multilabel`."""
+    return dataclasses.replace(node_multilabel(), name=GRAPH_MULTILABEL)
+
+
+def graph_regression() -> Task:
+    """Numbers for each graph: as `node-regression`."""
+    return dataclasses.replace(node_regression(), name=GRAPH_REGRESSION)
 
 
 def sequence_classification() -> Task:
@@ -154,6 +174,9 @@ TASKS = Table(
         MULTILABEL: node_multilabel,
         REGRESSION: node_regression,
         GRAPHS: graph_classification,
+        GRAPH_BINARY: graph_binary,
+        GRAPH_MULTILABEL: graph_multilabel,
+        GRAPH_REGRESSION: graph_regression,
         SEQUENCES: sequence_classification,
         FORECASTING: node_forecasting,
         TRANSLATION: translation,
@@ -254,7 +277,7 @@ def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
         task: what they are for.
         y: (n,) or (n, T), NaN where unknown. The deviation of one that never changes is 1.
     """
-    if task.name != REGRESSION:
+    if task.name not in NUMBERS:
         return None
     y = y.double().reshape(len(y), -1)
     known = ~y.isnan()
@@ -335,7 +358,7 @@ def r_squared(logits: Tensor, y: Tensor) -> float:
     if not varies.any():
         raise ZooError(
             "R² compares errors with how far the targets lie apart, and in this part of the split "
-            "no target has two different numbers; choose another split or seed, or more nodes."
+            "no target has two different numbers; choose another split or seed, or more data."
         )
     return (1 - error[varies] / spread[varies]).mean().item()
 
@@ -376,8 +399,8 @@ def _binary_auc(logits: Tensor, y: Tensor) -> float:
     logits, y = logits[known], y[known]
     if (y == y[0]).all():
         raise ZooError(
-            f"ROC-AUC compares two classes, and all {len(y)} nodes of this part of the split have "
-            f"the class {y[0].item()}; choose another split or seed, or more nodes."
+            f"ROC-AUC compares two classes, and all {len(y)} rows of this part of the split have "
+            f"the class {y[0].item()}; choose another split or seed, or more data."
         )
     return _auc(logits[:, -1] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0], y)
 
@@ -390,7 +413,7 @@ def _multilabel_auc(logits: Tensor, y: Tensor) -> float:
     if not targets:
         raise ZooError(
             "ROC-AUC compares yes with no, and no target has both in this part of the split; "
-            "choose another split or seed, or more nodes."
+            "choose another split or seed, or more data."
         )
     scores = [_auc(logits[known[:, t], t], y[known[:, t], t]) for t in targets]
     return sum(scores) / len(scores)
@@ -408,7 +431,7 @@ def need_finite(logits: Tensor) -> None:
         raise ZooError(_NOT_FINITE)
 
 
-_NO_LABEL = "none of the nodes that a score is asked for has a label; use another split."
+_NO_LABEL = "none of the nodes or graphs that a score is asked for has a label; use another split."
 
 _NOT_FINITE = (
     "the model's output is not finite, so that nothing can be measured; train with a smaller "

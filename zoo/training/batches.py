@@ -52,7 +52,7 @@ Score = Callable[[str, Sequence[Measure]], list[float]]
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return x: features that are not augmented, logits without a readout."""
+    """Return x: features that are not augmented."""
     return x
 
 
@@ -122,7 +122,7 @@ class Batch(NamedTuple):
         seed: of the model's random numbers; None: they come from the run's generator.
         last: whether a step is taken after it.
         until: share of the epoch's steps that are taken then, that one included.
-        read: readout: the model's logits to those of the samples, such as means over each graph.
+        read: `(model, logits)` to those of the samples, such as means over each graph.
         place: among the batches of its step; None of one that another process has too.
         pairs: of link prediction, the candidates that are scored, (m, 1 + K, 2).
     """
@@ -136,7 +136,7 @@ class Batch(NamedTuple):
     seed: int | None = None
     last: bool = True
     until: float = 1.0
-    read: Callable[[Tensor], Tensor] = identity
+    read: Callable[[Model, Tensor], Tensor] | None = None
     place: int | None = 0
     pairs: Tensor | None = None
 
@@ -312,13 +312,20 @@ def infer(model: Model, loader: FullBatch, precision: str, run: Callable[[Forwar
 
 
 @contextlib.contextmanager
-def evaluating(model: Model, device: torch.device | str, precision: str = "fp32") -> Iterator[None]:
-    """Put a model on a device in eval mode, without gradients; leave it as it was before."""
-    home, modes = next(model.parameters()).device, [(m, m.training) for m in model.modules()]
+def evaluating(
+    model: Model, device: torch.device | str, precision: str = "fp32"
+) -> Iterator[torch.dtype]:
+    """Put a model on a device in eval mode, without gradients; leave it as it was before.
+
+    Yields the type of its weights.
+    """
+    floating = (weight for weight in model.parameters() if weight.is_floating_point())
+    first = next(floating, torch.empty(0))
+    home, modes = first.device, [(module, module.training) for module in model.modules()]
     model.to(device).eval()
     try:
         with torch.no_grad(), autocast(torch.device(device), precision):
-            yield
+            yield first.dtype
     finally:
         model.to(home)
         for module, training in modes:
@@ -613,15 +620,21 @@ class SampleBatches(DataParallelBatches):
         own = self.share_batches(sampled, lambda chosen: int(self.known[chosen].sum()), epoch)
         return self._prefetch(lambda item: self._train_batch(*item), own)
 
-    def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
-        """Return the logits of some samples, (m, C), a batch of like size at a time."""
+    def logits(self, forward: Forward, nodes: Tensor, model: Model | None = None) -> Tensor:
+        """Return the logits of some samples, (m, C), a batch of like size at a time.
+
+        Args:
+            forward: gives a row for each node.
+            nodes: the samples, (m,).
+            model: reads the rows of a graph, if it has a readout; None: their mean is taken.
+        """
         wanted, back = nodes.unique(return_inverse=True)
         batches = self._eval_batches(wanted)
         own = batches[process_group.rank() :: process_group.count()] or batches[:1]
         result = None
         made = self._prefetch(lambda chosen: (chosen, self._inputs(chosen)), own)
         for chosen, (graph, x) in made:
-            logits = self.data.reader(chosen)(forward(graph, x))
+            logits = self.data.pool(chosen, forward(graph, x), model)
             if result is None:
                 result = logits.new_zeros(len(wanted), *logits.shape[1:])
             result[upload(torch.searchsorted(wanted, chosen), self.device)] = logits
@@ -634,7 +647,9 @@ class SampleBatches(DataParallelBatches):
 
         def score(part: str, measures: Sequence[Measure]) -> list[float]:
             chosen = getattr(on.split, part)
-            logits = infer(model, self, precision, lambda forward: self.logits(forward, chosen))
+            logits = infer(
+                model, self, precision, lambda forward: self.logits(forward, chosen, model)
+            )
             y = upload(on.data.y[chosen], logits.device)
             return [measure(logits, y) for measure in measures]
 
@@ -675,7 +690,7 @@ class SampleBatches(DataParallelBatches):
         graph, x = self._inputs(chosen)
         y = upload(self.data.y[chosen], self.device)
         rows = torch.arange(len(chosen), device=self.device)
-        return Batch(graph, x, y, rows, read=self.data.reader(chosen), **step)
+        return Batch(graph, x, y, rows, read=partial(_pool, self.data, chosen), **step)
 
     def _inputs(self, chosen: Tensor) -> tuple[Graph, Tensor]:
         graph, x = self.data.batch(chosen)
@@ -683,6 +698,10 @@ class SampleBatches(DataParallelBatches):
 
     def _prefetch(self, make: Callable, items: Iterable) -> Iterator:
         return prefetch(make, items, self.device)
+
+
+def _pool(data: Samples, chosen: Tensor, model: Model, logits: Tensor) -> Tensor:
+    return data.pool(chosen, logits, model)
 
 
 class SnapshotBatches(SampleBatches):
@@ -722,7 +741,7 @@ class SnapshotBatches(SampleBatches):
     def _train_batch(self, chosen: Tensor, step: dict[str, Any]) -> Batch:
         batch = super()._train_batch(chosen, step)
         y = upload(self.data.scaled_targets(chosen), self.device)
-        return batch._replace(y=y, read=lambda rows: rows.float().reshape(len(chosen), -1))
+        return batch._replace(y=y, read=lambda _, rows: rows.float().reshape(len(chosen), -1))
 
     def _prefetch(self, make: Callable, items: Iterable) -> Iterator:
         return map(make, items)  # rows of what is in memory: waiting for a thread takes longer

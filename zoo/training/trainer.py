@@ -599,7 +599,9 @@ class Trainer:
     def _loss(self, batch: Batch) -> Tensor:
         with autocast(batch.x.device, self.precision):
             logits, penalty = self.model(batch.graph, self.training_data.augment(batch.x))
-        logits, rows = batch.read(logits), batch.rows
+        rows = batch.rows
+        if batch.read is not None:
+            logits = batch.read(self.model, logits)
         if batch.pairs is not None:
             logits = self.model.score_pairs(logits, batch.pairs)
         loss_function = self.training_data.task.loss

@@ -13,12 +13,13 @@ import torch
 from zoo.config.metadata import About
 from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
+from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, Model, check_head, check_parts, discover
 from zoo.system.memory import available_memory
 from zoo.tasks.decoders import DECODERS
 from zoo.weights.files import Stored, read_folder
 from zoo.weights.index import index, locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_decoder_of
+from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_parts_of_task
 
 WIDE = 2**12
 """Any option of at least this size has the weights counted before memory is taken for them."""
@@ -46,7 +47,8 @@ def create_model(
         options: keyword-only options of the model's class, for example `attention="rba"`. They
             are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
             called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
-            Every model takes `decoder`, a word of `zoo.tasks.decoders`, to score pairs of nodes.
+            Every model takes `decoder`, a word of `zoo.tasks.decoders`, to score pairs of nodes,
+            and `readout`, a word of `zoo.nn.readouts`, to answer for graphs.
 
     Raises:
         ZooError: an unknown name or option, a value of the wrong type or out of range, weights of
@@ -91,7 +93,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
         changed = {} if "head" in same else dict.fromkeys(of_head)
         model.about = stored.about.model_copy(update={"scores": None, **changed})
         model.tokenizer = stored.tokenizer
-    carry_over(model, with_decoder_of(model, stored), same)
+    carry_over(model, with_parts_of_task(model, stored), same)
     if "head" in same:
         in_units_of(model, stored.about)
     return model
@@ -122,17 +124,22 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     if wrong:
         raise ZooError(f"model {name!r}: {'; '.join(wrong)}.")
 
-    decoder = options.pop("decoder", None)
+    decoder, readout = options.pop("decoder", None), options.pop("readout", None)
+    pool = None if readout is None else pick(READOUTS, readout, out_dim)
+    width = out_dim if pool is None else pool.dim
 
     def make() -> Model:
-        return pick(MODELS, {**options, "name": name}, in_dim, out_dim)
+        return pick(MODELS, {**options, "name": name}, in_dim, width)
 
     numbers = [value for value in (in_dim, out_dim, *options.values()) if type(value) is int]
     if max(numbers) >= WIDE:
         _check_memory(name, make)
     model = make()
     check_parts(model)
-    check_head(model, out_dim)
+    check_head(model, width)
+    if pool is not None:
+        model.head_readout = pool
+        model.config |= {"out_dim": out_dim, "readout": readout}
     if decoder is not None:
         model.head_decoder = pick(DECODERS, decoder, out_dim)
         model.config["decoder"] = decoder

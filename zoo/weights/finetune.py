@@ -16,7 +16,14 @@ from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.weights.files import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
 from zoo.weights.index import locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, in_units_of, shortened, with_decoder_of
+from zoo.weights.transfer import (
+    DATA_SIZED,
+    OF_TASKS,
+    carry_over,
+    in_units_of,
+    shortened,
+    with_parts_of_task,
+)
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
 """`(parameter groups of the model, learning rate)` to the groups of the optimiser."""
@@ -84,7 +91,7 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
         )
     try:
         parts = _same_parts(model, about, stored)
-        state = with_decoder_of(model, stored)
+        state = with_parts_of_task(model, stored)
         report = carry_over(model, state, parts)
         report = report._replace(unused=[key for key in stored.state if key not in report.loaded])
     except ZooError as error:
@@ -123,13 +130,14 @@ def finetuning(
     about, recipe = config["about"], config["about"].recipe or {}
     spec = data if isinstance(data, dict) else {"name": data}
     transform = {} if about.transform == "raw" else {"features": about.transform}
-    no_options = ("in_dim", "out_dim", "about", "sha256", "model", "decoder")
+    no_options = ("in_dim", "out_dim", "about", "sha256", "model", *OF_TASKS)
     options = {key: value for key, value in config.items() if key not in no_options}
     start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {
         "dataset": {**transform, **spec},
         "graph": recipe.get("graph", about.graph),
         "encoding": recipe.get("encoding", about.encoding),
+        **({"readout": config["readout"]} if "readout" in config else {}),
         **({"task": recipe.get("task", LINKS)} if about.task == LINKS else {}),
         "model": {"name": config["model"], **options},
         "train": recipe.get("train", {}),
@@ -204,6 +212,7 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
         (about.labels, theirs.labels),
         (about.tokenizer, theirs.tokenizer),
     )
+    head &= model.config.get("readout") == stored.config.get("readout")
     return [part for part, same in zip(DATA_SIZED, (stem, head), strict=True) if same]
 
 

@@ -13,11 +13,11 @@ from zoo.config.scores import figure
 from zoo.config.yaml_lines import recipe_text
 from zoo.errors import printable
 from zoo.registry import MODELS, Model
-from zoo.tasks.labels import GRAPHS, SEQUENCES
+from zoo.tasks.labels import GRAPH_METRICS, SEQUENCES
 
 _TAGS = {
     "node-forecasting": "time-series-forecasting",
-    GRAPHS: "graph-classification",
+    **{task: task for task in GRAPH_METRICS},
     SEQUENCES: "text-classification",
 }
 """Task to its tag on the Hub; of the others it is `node-classification`."""
@@ -62,7 +62,7 @@ def citation(name: str) -> str | None:
 
 
 def _data(model: Model, about: About) -> str:
-    unit = "graph" if about.task in (GRAPHS, SEQUENCES) else "node"
+    unit = "graph" if about.task in (*GRAPH_METRICS, SEQUENCES) else "node"
     gives, reads = f"logits per {unit}", f"{model.config['in_dim']} numbers per node"
     if model.tokenizer is not None:
         gives, reads = "logits per token", f"text, in {model.config['in_dim']} tokens"

@@ -10,8 +10,8 @@ from zoo.config.metadata import About
 from zoo.config.recipe import word
 from zoo.errors import ZooError
 
-DECODER = "head_decoder."
-"""Prefix of the weights of a decoder of links, which models of other tasks have not."""
+OF_TASKS = {"decoder": "head_decoder.", "readout": "head_readout."}
+"""Options of a model to the prefix of their weights, which models of other tasks have not."""
 
 DATA_SIZED = ("stem", "head")
 """Prefixes of the names of weights whose shape depends on `in_dim`, and on `out_dim`."""
@@ -65,8 +65,9 @@ def carry_over(
     report, own = compare(model, state), model.state_dict()
     missing = [name for name in report.fresh
                if not name.startswith(DATA_SIZED) or name not in state]  # fmt: skip
-    missing = [name for name in missing if not name.startswith(DECODER)]
-    unexpected = [name for name in state if name not in own and not name.startswith(DECODER)]
+    of_tasks = (*OF_TASKS.values(),)
+    missing = [name for name in missing if not name.startswith(of_tasks)]
+    unexpected = [name for name in state if name not in own and not name.startswith(of_tasks)]
     if missing or unexpected:
         raise ZooError(
             "the weights are of another model, or of one with other options: missing or of "
@@ -77,25 +78,25 @@ def carry_over(
     return transfer(model, state, lambda name: not name.startswith(dropped))
 
 
-def with_decoder_of(model: Any, stored: Any) -> dict[str, Tensor]:
-    """Return stored weights with those of their decoder if it is that of a model, whole.
+def with_parts_of_task(model: Any, stored: Any) -> dict[str, Tensor]:
+    """Return stored weights with those of their decoder, or readout, if it is that of a model.
 
-    Decoders have weights of the same names and shapes which mean something else.
+    Others have weights of the same names and shapes which mean something else.
 
     Args:
         model: a new model.
         stored: content of a folder, as of `read_folder`.
     """
-    own = {key: weight.shape for key, weight in model.state_dict().items() if _of_decoder(key)}
-    theirs = {key: weight.shape for key, weight in stored.state.items() if _of_decoder(key)}
-    words = [word(config.get("decoder") or "") for config in (model.config, stored.config)]
-    if own == theirs and words[0] == words[1]:
-        return stored.state
-    return {key: weight for key, weight in stored.state.items() if not _of_decoder(key)}
-
-
-def _of_decoder(name: str) -> bool:
-    return name.startswith(DECODER)
+    state = stored.state
+    for option, prefix in OF_TASKS.items():
+        own, theirs = (
+            {key: weight.shape for key, weight in weights.items() if key.startswith(prefix)}
+            for weights in (model.state_dict(), state)
+        )
+        words = [word(config.get(option) or "") for config in (model.config, stored.config)]
+        if own != theirs or words[0] != words[1]:
+            state = {key: weight for key, weight in state.items() if key not in theirs}
+    return state
 
 
 def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:

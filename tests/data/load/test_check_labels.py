@@ -113,7 +113,7 @@ def test_a_part_without_a_score_is_to_be_fixed():
     labels[::3] = np.arange(4) % 2  # in training alone
     found = findings(arrays(labels, masks(IN_ORDER), task="node-binary"))["split"]
     assert (found.verdict, found.found) == ("fix", "train 4, val 4, test 4")
-    assert "val: ROC-AUC compares two classes, and all 4 nodes" in found.fix
+    assert "val: ROC-AUC compares two classes, and all 4 rows" in found.fix
     assert findings(arrays(labels, masks(IN_ORDER)))["split"].verdict == "good"  # accuracy
     labels[[1, 2]] = 1
     assert findings(arrays(labels, masks(IN_ORDER), task="node-binary"))["split"].verdict == "good"

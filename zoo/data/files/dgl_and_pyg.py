@@ -24,7 +24,7 @@ from zoo.data.files.graph_arrays import (
     are_canonical,
     edge_weights,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays, set_of_graphs
+from zoo.data.files.graph_set_arrays import GraphSetArrays, join_labels, set_of_graphs
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import (
     FEATURES,
@@ -122,6 +122,8 @@ def _set(
     feature: str | None,
     choice: EdgeColumns,
     degrees: int | None,
+    task: str | None,
+    target_names: Sequence[str] = (),
     unread: Collection[str] = (),
 ) -> GraphSetArrays:
     """Return graphs, each taken apart by `split`, with a label each as a set; None is unknown.
@@ -148,7 +150,7 @@ def _set(
             "`weight` weighs edges, `weights: ignore` leaves it out.", " and ".join(more), more[0],
         )  # fmt: skip
     warn_unread(unread)
-    return set_of_graphs(arrays, labels, label, degrees)
+    return set_of_graphs(arrays, labels, label, degrees, task, tuple(target_names) or None)
 
 
 def from_dgl(
@@ -191,20 +193,23 @@ def _split_dgl(graph: DGLGraph) -> GraphData:
 def from_dgl_list(
     graphs: Sequence[Any],
     labels: Any,
-    label: str | None,
+    label: str | list[str] | None,
     feature: str | None,
     choice: EdgeColumns,
     degrees: int | None,
+    task: str | None = None,
 ) -> GraphSetArrays:
     """Return a list of DGLGraphs, or of pairs of one and its label, as a set.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
-        labels: a class for each; or several by name, as `dgl.load_graphs` returns them.
-        label: which of these.
+        labels: a class for each, or T targets or numbers; or several by name, as `dgl.load_graphs`
+            returns them.
+        label: which of these; several, of one number each, are as many targets.
         feature: the node data that is the features.
         choice: what is read of edge data.
         degrees: columns for the degrees of nodes.
+        task: what the labels are for.
 
     Raises:
         ZooError: something else is in the list, the graphs are unlike, or the labels no classes.
@@ -218,16 +223,27 @@ def from_dgl_list(
         if not hasattr(graph, "canonical_etypes"):
             raise ZooError(f"number {number} of the list is {described(graph)}, and no DGLGraph.")
     labels = labels if isinstance(labels, Mapping) else {} if labels is None else {"labels": labels}
-    if label is not None and label not in labels:
+    names = [label] if isinstance(label, str) else label or []
+    if wrong := [name for name in names if name not in labels]:
         fix = "write `labels` of a list, in a file with it."
-        fix = suggestion(label, labels) if labels else fix
-        raise ZooError(f"label: there are no labels {label!r} of the graphs; {fix}")
-    if label is None and len(labels) > 1:
-        names = ", ".join(map(repr, labels))
-        raise ZooError(f"there are several labels, {names}; write which, `label: {min(labels)}`.")
-    label = label or next(iter(labels), "labels")
-    classes = [*labels.get(label, [None] * len(graphs))]
-    return _set(_split_dgl, graphs, classes, label, feature, choice, degrees)
+        fix = suggestion(wrong[0], labels) if labels else fix
+        raise ZooError(f"label: there are no labels {wrong[0]!r} of the graphs; {fix}")
+    if not names and len(labels) > 1:
+        known = ", ".join(map(repr, labels))
+        raise ZooError(f"there are several labels, {known}; write which, `label: {min(labels)}`.")
+    names = names or [next(iter(labels), "labels")]
+    columns = {name: labels.get(name, [None] * len(graphs)) for name in names}
+    columns = {  # rows of a table (S, T) are (1, T), as PyG has them
+        name: [row[None] for row in values] if np.ndim(values) > 1 else [*values]
+        for name, values in columns.items()
+    }
+    return _set(_split_dgl, graphs, *_joined(columns), feature, choice, degrees, task, names)
+
+
+def _joined(columns: Mapping[str, Sequence[Any]]) -> tuple[Sequence[Any], str]:
+    """Return labels by name as one label of each graph, and what it is called."""
+    [name, *others] = columns
+    return (join_labels(columns), ", ".join(columns)) if others else (columns[name], name)
 
 
 def from_pyg(
@@ -257,15 +273,17 @@ def from_pyg(
 
 def from_pyg_list(
     graphs: Sequence[Any],
-    label: str | None,
+    label: str | list[str] | None,
     feature: str | None,
     choice: EdgeColumns,
     degrees: int | None,
+    task: str | None = None,
 ) -> GraphSetArrays:
     """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each, as a set.
 
-    The label is the tensor of that name, left out the one of `LABELS` that is there; it is unknown
-    of a graph that has none. The rest is as in `from_dgl_list`.
+    The label is the tensor of that name, left out the one of `LABELS` that is there: a class, or
+    T targets or numbers, (1, T); it is unknown of a graph that has none. The rest is as in
+    `from_dgl_list`.
     """
     for number, graph in enumerate(graphs):
         if not _is_graph(graph):
@@ -279,16 +297,17 @@ def from_pyg_list(
     if label is None and len(names) > 1:
         raise ZooError(f"the graphs have {' and '.join(map(repr, names))}; write which is the "
                        f"class, `label: {names[-1]}`.")  # fmt: skip
-    if label is not None and not any(label in data for data in dicts):
-        known = sorted({str(key) for data in dicts for key in data})
-        raise ZooError(f"label: no graph has {label!r}; {suggestion(label, known)}")
-    label = label or (names or ["y"])[0]
-    classes = [data.get(label) for data in dicts]
-    skip = {*LABELS, label}
+    chosen = [label] if isinstance(label, str) else label or [(names or ["y"])[0]]
+    for name in chosen if label else ():
+        if not any(name in data for data in dicts):
+            known = sorted({str(key) for data in dicts for key in data})
+            raise ZooError(f"label: no graph has {name!r}; {suggestion(name, known)}")
+    columns = {name: [data.get(name) for data in dicts] for name in chosen}
+    skip = {*LABELS, *chosen}
     of_nodes = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
     return _set(
         lambda data: _split_pyg(data, None, feature, choice),
-        of_nodes, classes, label, feature, choice, degrees, {*names} - {label},
+        of_nodes, *_joined(columns), feature, choice, degrees, task, chosen, {*names} - {*chosen},
     )  # fmt: skip
 
 
@@ -448,7 +467,12 @@ def read_graph(
 
 
 def read_graphs(
-    path: Path, label: str | None, feature: str | None, choice: EdgeColumns, degrees: int | None
+    path: Path,
+    label: str | list[str] | None,
+    feature: str | None,
+    choice: EdgeColumns,
+    degrees: int | None,
+    task: str | None = None,
 ) -> GraphSetArrays:
     """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
 
@@ -457,10 +481,10 @@ def read_graphs(
     of `from_dgl_list` and `from_pyg_list`.
     """
     if _is_dgl(path):
-        return from_dgl_list(*read_bin(path), label, feature, choice, degrees)
+        return from_dgl_list(*read_bin(path), label, feature, choice, degrees, task)
     content = unpack(read_pt(path))
     graphs = content if isinstance(content, list) else [content]
-    return from_pyg_list(graphs, label, feature, choice, degrees)
+    return from_pyg_list(graphs, label, feature, choice, degrees, task)
 
 
 def _is_dgl(path: Path) -> bool:

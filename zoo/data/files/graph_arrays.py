@@ -252,6 +252,14 @@ def check_room(shape: tuple[int, int]) -> None:
         )
 
 
+def dense(features: np.ndarray | sparse.csr_array) -> np.ndarray:
+    """Return features (N, F) as a dense array, if there is room for it."""
+    if isinstance(features, np.ndarray):
+        return features
+    check_room(features.shape)
+    return features.toarray()
+
+
 def check_masks(masks: dict[str, np.ndarray] | None, nodes: int) -> dict[str, np.ndarray] | None:
     """Return masks (S, N) bool, disjoint, and of several splits nowhere empty; or None."""
     if masks is None:

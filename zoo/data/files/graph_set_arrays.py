@@ -1,12 +1,14 @@
-"""Sets of graphs with a label each, as arrays: the files of the TU collection, and lists of graphs.
+"""Sets of graphs with labels of their own, as arrays: files of the TU collection, and lists.
 
 Morris et al., TUDataset (arXiv 2007.08663): of a set DS `DS_A.txt` has the edges, numbers of nodes
 from 1; `DS_graph_indicator.txt` the graph of each node; `DS_graph_labels.txt` the class of each
-graph; and, where there are such, `DS_node_labels.txt`, `DS_node_attributes.txt`,
-`DS_edge_labels.txt` and `DS_edge_attributes.txt` a row for each node or edge.
+graph, `DS_graph_attributes.txt` its numbers; and, where there are such, `DS_node_labels.txt`,
+`DS_node_attributes.txt`, `DS_edge_labels.txt` and `DS_edge_attributes.txt` a row for each node or
+edge.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +25,29 @@ from zoo.data.files.graph_arrays import (
     check_weights,
 )
 from zoo.data.files.to_numpy import to_numpy
-from zoo.errors import ZooError
-from zoo.tasks.labels import GRAPHS, MOST_CLASSES, NO_NUMBERS_OF_GRAPHS, encode_text
+from zoo.errors import ZooError, suggestion
+from zoo.tasks.labels import (
+    GRAPH_REGRESSION,
+    GRAPHS,
+    NUMBERS,
+    TARGETS,
+    check_fit,
+    check_labels,
+    encode_text,
+    infer_task,
+    is_word,
+    unlabelled,
+)
 
+_LOG = logging.getLogger(__name__)
 _INDICATOR = "_graph_indicator.txt"
 _MOST_LABELS = 1000
-_DEGREES = 64
+
+DEGREES = 64
+"""The largest degree that has a column of its own, where none is said."""
+
+OF_DEGREE = "degree "
+"""How the names of columns begin that are 1 for one degree and 0 for the others."""
 
 OF_LABELS = ("node label ", "edge label ")
 """How the names of columns begin that are 1 for one label and 0 for the others."""
@@ -41,13 +60,21 @@ class GraphSetArrays(NamedTuple):
         edges: (E, 2) numbers of nodes, counted over all graphs.
         owners: (N,) the graph of each node, 0 to S-1, in increasing order.
         features: (N, F) fp32.
-        labels: (S,) classes from 0, -1 where unknown.
-        label_names: the name of each class.
+        labels: (S,) classes from 0, -1 where unknown; of `graph-multilabel` targets (S, T), of
+            `graph-regression` numbers (S,) or (S, T), both fp32, NaN where unknown.
+        label_names: the name of each class, or target.
         edge_features: (E, D) fp32; None: there are none.
         feature_names: the name of each column of `features`; None where columns have none.
         edge_feature_names: the name of each column of `edge_features`; None likewise.
         weights: (E,) weights of the edges, from 0; None: all are 1.
         forms: of each graph what its rows of edges are, as `GraphArrays.form`; None: of none.
+        task: what the labels are for, a word of `GRAPH_METRICS`.
+        ids: (S,) what the user calls each graph; None: by their numbers.
+        masks: `train`, `val` and `test`, each (splits, S) bool; None without any.
+        times: (S,) when each graph came, NaN where unknown; None: not said.
+        groups: (S,) text, which group each graph is of; None: not said.
+        columns: what the other `features` are learnt of, `tables.encode`; None: they stand as are.
+        degree_columns: how many of the last columns of `features` are degrees of nodes.
     """
 
     edges: np.ndarray
@@ -60,6 +87,13 @@ class GraphSetArrays(NamedTuple):
     edge_feature_names: tuple[str, ...] | None = None
     weights: np.ndarray | None = None
     forms: tuple[str | None, ...] | None = None
+    task: str = GRAPHS
+    ids: np.ndarray | None = None
+    masks: dict[str, np.ndarray] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    columns: Any = None
+    degree_columns: int = 0
 
 
 def check_graph_set(arrays: GraphSetArrays) -> GraphSetArrays:
@@ -91,15 +125,22 @@ def tu_folder(path: Path) -> Path | None:
 
 
 def read_tu_folder(
-    path: Path, degrees: int | None = None, *, labels: bool = True
+    path: Path,
+    degrees: int | None = None,
+    *,
+    labels: bool = True,
+    label: Sequence[str] | None = None,
+    task: str | None = None,
 ) -> GraphSetArrays:
     """Read the files of a set of the TU collection.
 
     Args:
         path: of the folder.
-        degrees: columns for the degrees of nodes, from 0 to this one and more; None: 64 where nodes
-            have neither labels nor attributes.
-        labels: False reads the graphs without their classes.
+        degrees: columns for the degrees of nodes, as of `with_degrees`.
+        labels: False reads the graphs without their classes or numbers.
+        label: which of several columns of labels or attributes of graphs, such as `attribute 0`.
+        task: what these are for; None: classes where there are labels, numbers where there are
+            attributes of graphs alone.
 
     Raises:
         ZooError: a file is missing or wrong: which, and what it should hold.
@@ -111,28 +152,61 @@ def read_tu_folder(
     start = folder / stems[0]
     owners = _read_column(Path(f"{start}{_INDICATOR}")) - 1
     if labels:
-        path = Path(f"{start}_graph_labels.txt")
-        if not path.exists():
-            raise ZooError(f"it has no {path.name}: a class for each graph, a line each. "
-                           f"{NO_NUMBERS_OF_GRAPHS}")  # fmt: skip
-        values, classes = np.unique(_read_column(path), return_inverse=True)
-        names = tuple(map(str, values.tolist()))
+        of_graphs = _read_labels(start, label, task)
     else:  # no more graphs than nodes
-        classes, names = np.full(min(owners.max(initial=-1) + 1, len(owners)), -1), ()
+        task = task or GRAPHS
+        count = min(owners.max(initial=-1) + 1, len(owners))
+        of_graphs = unlabelled(count, task), None if task in NUMBERS else (), task
     ends = _read_numbers(Path(f"{start}_A.txt"), np.int64)
     edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
     columns = _read_columns(start, "node", len(owners))
     edge_columns = _read_columns(start, "edge", len(edges))
-    if degrees or not columns:
-        one_hot = _degree_columns(edges, len(owners), degrees or _DEGREES)
-        columns |= {f"degree {degree}": column for degree, column in enumerate(one_hot.T)}
     features, edge_features = (
         np.stack([*named.values()], axis=1) if named else None for named in (columns, edge_columns)
     )
-    return check_graph_set(GraphSetArrays(
-        edges, owners, features, classes, names, edge_features, tuple(columns),
-        tuple(edge_columns) or None,
-    ))  # fmt: skip
+    features = np.zeros((len(owners), 0), np.float32) if features is None else features
+    arrays = GraphSetArrays(
+        edges, owners, features, of_graphs[0], of_graphs[1], edge_features, tuple(columns),
+        tuple(edge_columns) or None, task=of_graphs[2],
+    )  # fmt: skip
+    return check_graph_set(with_degrees(arrays, degrees))
+
+
+def _read_labels(
+    start: Path, label: Sequence[str] | None, task: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return the labels (S,) or (S, T) of graphs, names of classes or targets, and their task."""
+    classes, numbers = (Path(f"{start}_graph_{kind}.txt") for kind in ("labels", "attributes"))
+    path = numbers if numbers.exists() and (task in NUMBERS or not classes.exists()) else classes
+    if not path.exists():
+        raise ZooError(
+            f"it has no {classes.name}: a class for each graph, a line each, and no "
+            f"{numbers.name}: numbers for each."
+        )
+    if path is classes and numbers.exists():
+        _LOG.warning("%s is not read; `task: graph-regression` predicts its numbers.", numbers.name)
+    task = GRAPH_REGRESSION if path is numbers and task is None else task
+    several = task in (*NUMBERS, *TARGETS)
+    table = _read_numbers(path, np.float64 if several else np.int64)
+    kind = "attribute" if path is numbers else "label"
+    names = [f"{kind} {place}" for place in range(table.shape[1])]
+    if wrong := [name for name in label or () if name not in names]:
+        raise ZooError(f"label: {path.name} has no {wrong[0]!r}; {suggestion(wrong[0], names)}")
+    table = table[:, [names.index(name) for name in label]] if label else table
+    names = list(label or names)
+    if len(names) > 1 and not several:
+        raise ZooError(
+            f"{path.name} has {len(names)} numbers a line, and one is the class: write which, "
+            f"`label: {names[0]}`, or `task: graph-multilabel` where each says yes or no."
+        )
+    if not several:
+        values, array = np.unique(table, return_inverse=True)
+        array, task = array.reshape(-1), task or GRAPHS
+        check_fit(array, task)
+        return array, tuple(map(str, values.tolist())), task
+    array = check_labels(table[:, 0] if len(names) == 1 and task in NUMBERS else table, task)
+    check_fit(array, task)
+    return array, tuple(names) if array.ndim == 2 else None, task
 
 
 def set_of_graphs(
@@ -140,26 +214,31 @@ def set_of_graphs(
     labels: Sequence[Any],
     label: str,
     degrees: int | None = None,
+    task: str | None = None,
+    target_names: tuple[str, ...] | None = None,
 ) -> GraphSetArrays:
-    """Return graphs, whose own labels do not count, as one set; degrees as in `read_tu_folder`.
+    """Return graphs, whose own labels do not count, as one set.
 
     Args:
         graphs: all of them.
-        labels: the class of each, a whole number or a name, perhaps in a tensor; None where it is
-            unknown.
+        labels: of each what `encode_labels` reads.
         label: what the labels are called in errors.
-        degrees: columns for the degrees of nodes.
+        degrees: columns for the degrees of nodes, as of `with_degrees`.
+        task: what the labels are for.
+        target_names: what several targets or numbers of each graph are called.
 
     Raises:
-        ZooError: the graphs are unlike, or the labels no classes.
+        ZooError: the graphs are unlike, or the labels not those of the task.
     """
     if not graphs:
         raise ZooError("there are no graphs in the list; write some.")
     if len(labels) != len(graphs):
         raise ZooError(f"there are {len(graphs):,} graphs and {len(labels):,} labels; write one "
                        "for each.")  # fmt: skip
-    classes, names = _encode_classes(labels, label)
     sizes = np.array([len(graph.labels) for graph in graphs])
+    _refuse_labels_of_nodes(labels, label, sizes)
+    classes, names, task = encode_labels(labels, label, task)
+    names = target_names if classes.ndim == 2 else names
     owners = np.repeat(np.arange(len(graphs)), sizes)
     starts = np.cumsum(sizes) - sizes
     edges = np.concatenate(
@@ -179,16 +258,15 @@ def set_of_graphs(
         graph.features.toarray() if sparse.issparse(graph.features) else graph.features
         for graph in graphs
     ])  # fmt: skip
-    if degrees or not features.shape[1]:
-        columns = _degree_columns(edges, len(owners), degrees or _DEGREES)
-        features = np.concatenate([features, columns], axis=1)
     weights = [graph.weights for graph in graphs]
-    return check_graph_set(GraphSetArrays(
+    arrays = GraphSetArrays(
         edges, owners, features, classes, names,
         edge_features=None if edge_features[0] is None else np.concatenate(edge_features),
         weights=None if weights[0] is None else np.concatenate(weights),
         forms=tuple(graph.form for graph in graphs),
-    ))  # fmt: skip
+        task=task,
+    )  # fmt: skip
+    return check_graph_set(with_degrees(arrays, degrees))
 
 
 def _read_columns(start: Path, of: str, rows: int) -> dict[str, np.ndarray]:
@@ -243,48 +321,151 @@ def _read_numbers(path: Path, kind: type, rows: int | None = None) -> np.ndarray
     return numbers
 
 
-def _degree_columns(edges: np.ndarray, nodes: int, most: int) -> np.ndarray:
-    """Return a column for each degree from 0, (N, most + 1), the last for all from there on."""
-    pairs = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
-    degree = np.bincount(pairs.ravel(), minlength=nodes).clip(max=most)
-    return np.eye(most + 1, dtype=np.float32)[degree]
+def with_degrees(arrays: GraphSetArrays, degrees: int | None) -> GraphSetArrays:
+    """Return a set whose nodes have a column for each degree from 0 up, 1 for their own.
+
+    Args:
+        arrays: with features (N, F), which stay to the left.
+        degrees: the largest degree, whose column is also that of all above; 0: no columns; None:
+            64 where nodes have no features, or all nodes of all graphs the same, which tell a model
+            nothing. One line says so.
+    """
+    x = arrays.features
+    if degrees is None:
+        blind = len(x) == 0 or bool((x == x[:1]).all())
+        if not blind:
+            return arrays
+        why = "no features" if x.shape[1] == 0 else "the same features in all graphs"
+        degrees = DEGREES
+        _LOG.warning(
+            "nodes have %s: columns of their degrees, up to %d, are added; `degrees: 0` adds none.",
+            why, degrees,
+        )  # fmt: skip
+    if degrees == 0:
+        return arrays
+    edges = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]]
+    pairs = np.unique(np.sort(edges, axis=1), axis=0)
+    degree = np.bincount(pairs.ravel(), minlength=len(x)).clip(max=degrees)
+    columns = np.eye(degrees + 1, dtype=np.float32)[degree]
+    names = arrays.feature_names
+    names = tuple(f"feature {place}" for place in range(x.shape[1])) if names is None else names
+    return arrays._replace(
+        features=np.concatenate([x, columns], axis=1),
+        feature_names=(*names, *(f"{OF_DEGREE}{place}" for place in range(degrees + 1))),
+        degree_columns=degrees + 1,
+    )
 
 
-def _encode_classes(labels: Sequence[Any], label: str) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """Return classes of graphs, whole numbers from 0 or names, as numbers, and their names.
-
-    They may be in tensors; None, -1 and "" are unknown.
+def join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
+    """Return the labels of several names, one number each, as the targets of each graph, (T,).
 
     Raises:
-        ZooError: they are something else, or numbers too large for so few graphs.
+        ZooError: one is no number.
     """
-    values = []
+    rows = []
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        row = np.full(len(columns), np.nan)
+        for place, (name, value) in enumerate(zip(columns, values, strict=True)):
+            if value is not None:
+                array = to_numpy(value, name)
+                if array.size != 1 or array.dtype.kind not in "iufb":
+                    raise ZooError(f"graph {number} of the list: `{name}` is to be one number.")
+                row[place] = array.item()
+        rows.append(row)
+    return rows
+
+
+def _refuse_labels_of_nodes(labels: Sequence[Any], label: str, sizes: np.ndarray) -> None:
+    """Refuse labels of which every graph has one for each of its nodes, (n,)."""
+    shapes = [getattr(value, "shape", None) for value in labels]
+    if sizes.max() > 1 and all(shape == (n,) for shape, n in zip(shapes, sizes, strict=True)):
+        raise ZooError(
+            f"graph 0 of the list: `{label}` has the shape {tuple(shapes[0])}, a label for each "
+            "node, and a graph has one class, or T targets or numbers, (1, T); where these are "
+            "labels of nodes, write one graph and no list."
+        )
+
+
+def encode_labels(
+    labels: Sequence[Any], label: str, task: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return labels of graphs in the type of their task, the names of classes, and the task.
+
+    Args:
+        labels: of each graph a class, a whole number or a name; or a number, or T of them, perhaps
+            in a tensor (), (1,), (T,) or (1, T). None and NaN are unknown; of classes -1 and "".
+        label: what the labels are called in errors.
+        task: what they are for; None: classes, or, where there are several, targets of 0 and 1.
+
+    Raises:
+        ZooError: they are something else, or not those of the task.
+    """
+    rows: list[Any] = []
     for number, value in enumerate(labels):
-        if value is not None and not isinstance(value, str):
-            array = to_numpy(value, label)
-            if array.size != 1:
-                raise ZooError(
-                    f"graph {number} of the list: `{label}` has the shape {array.shape}, and a "
-                    "graph has one class. Write one for each graph, of several targets the one "
-                    "that is meant, or leave it out where it is unknown; where these are labels of "
-                    "nodes, write one graph and no list."
-                )
-            value = array.item()
-        values.append(None if value in (None, -1, "-1", "") else value)
+        if value is None or isinstance(value, str):
+            rows.append(value)
+            continue
+        array = to_numpy(value, label)
+        if array.size == 0 or array.ndim > 2 or (array.ndim == 2 and len(array) > 1):
+            raise ZooError(
+                f"graph {number} of the list: `{label}` has the shape {array.shape}, and a graph "
+                "has one class, or T targets or numbers, (1, T); leave it out where it is unknown, "
+                "and where these are labels of nodes, write one graph and no list."
+            )
+        rows.append(array.reshape(-1))
+    widths = {1 if isinstance(row, str) else len(row) for row in rows if row is not None}
+    if len(widths) > 1:
+        raise ZooError(
+            f"`{label}` has {' or '.join(map(str, sorted(widths)))} values in different graphs; "
+            "write as many for each, NaN where one is unknown, and where these are labels of "
+            "nodes, one graph and no list."
+        )
+    names = None
+    if max(widths, default=1) > 1:
+        gap = np.full(max(widths), np.nan)
+        array = np.stack([gap if row is None else row.astype(np.float64) for row in rows])
+        if task is None and infer_task(array, "graph") == GRAPHS:
+            _LOG.warning("the labels of the graphs have exactly one 1 in each row, and are read as "
+                         "classes; `task: graph-multilabel` keeps them apart.")  # fmt: skip
+        task = task or infer_task(array, "graph")
+    else:
+        values = [row.item() if isinstance(row, np.ndarray) else row for row in rows]
+        array, names = _encode_values(values, task)
+        task = task or GRAPHS
+        array = array[:, None] if task in TARGETS else array
+    array = check_labels(array, task)
+    check_fit(array, task)
+    return array, names, task
+
+
+def _encode_values(
+    values: list[Any], task: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return one label of each graph as a number (S,), and names of classes where it is text."""
     kinds = {type(value) for value in values if value is not None}
-    if str in kinds and kinds <= {str, int}:
-        names = np.array(["" if value is None else str(value) for value in values])
-        return encode_text(names, GRAPHS)
-    if not kinds <= {int}:
+    if task not in (*NUMBERS, *TARGETS) and not kinds <= {int, str} and not kinds <= {int, float}:
         types = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ZooError(
             f"the labels of the graphs are of the type {types}; write a class for each, a whole "
-            f"number from 0 (-1: unknown) or a name. {NO_NUMBERS_OF_GRAPHS}"
+            "number from 0 (-1: unknown) or a name, or `task: graph-regression` for numbers."
         )
-    for number, value in enumerate(values):
-        if value is not None and not 0 <= value < max(len(values), MOST_CLASSES):
-            raise ZooError(
-                f"graph {number} of the list has the label {value}; number the classes 0, 1, 2, "
-                "... and write -1 where the label is unknown."
-            )
-    return np.array([-1 if value is None else value for value in values], np.int64), None
+    if str in kinds:
+        text = np.array(["" if value is None else str(value) for value in values])
+        if task not in (*NUMBERS, *TARGETS):
+            text = np.where(is_word(text, "-1"), "", text)
+        return encode_text(text, task or GRAPHS)
+    if task in (*NUMBERS, *TARGETS):
+        return np.array([np.nan if value is None else value for value in values], np.float64), None
+    if float in kinds and task is None:
+        known = np.array([value for value in values if value is not None], np.float64)
+        fractions = known[known % 1 > 0]
+        shown = fractions[0] if len(fractions) else known[0]
+        raise ZooError(
+            f"the labels of the graphs are of the type float, such as {shown:g}; write `task: "
+            "graph-regression` if they are numbers to predict, and `task: graph-classification` "
+            "or `graph-binary` if they are classes, whole numbers from 0."
+        )
+    array = np.array([-1 if value is None else value for value in values])
+    gaps = array.dtype.kind == "f" and np.isnan(array)
+    array = np.where(gaps, -1, array)
+    return array.astype(np.int64) if (array % 1 == 0).all() else array, None

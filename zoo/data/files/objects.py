@@ -335,12 +335,12 @@ def join(ids: np.ndarray, ends: Sequence[np.ndarray], where: str) -> np.ndarray:
         end = ends[int(edges[missing[0], 0] >= 0)][missing[0]]
         raise ZooError(
             f"{where}: data row {missing[0] + 1} leads to {str(end)!r}, and no node has this id "
-            f"({len(missing):,} such edges); {_likely_cause(end, ids)}"
+            f"({len(missing):,} such edges); {likely_cause(end, ids)}"
         )
     return edges
 
 
-def _likely_cause(missing: Any, ids: np.ndarray) -> str:
+def likely_cause(missing: Any, ids: np.ndarray) -> str:
     """Return what to do about an id that no node has: what it differs in from one that is there."""
     forms = {
         "in blanks around it alone: leave them out (pandas: column.str.strip())": str.strip,

@@ -12,6 +12,7 @@ from zoo.data.load.by_name import (
     read_graph,
     resolved_dataset,
     usual_batching,
+    usual_structure,
     without_labels,
 )
 from zoo.data.load.named import on_disk_folder
@@ -35,5 +36,6 @@ __all__ = [
     "read_graph",
     "resolved_dataset",
     "usual_batching",
+    "usual_structure",
     "without_labels",
 ]

@@ -32,6 +32,7 @@ from zoo.data.links import LinkData
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
 from zoo.data.load.named import (
+    MOLECULES,
     NAMED,
     NAMED_PAIRS,
     SERIES_WORDS,
@@ -45,9 +46,9 @@ from zoo.data.load.named import (
     on_disk_folder,
     path_of,
 )
-from zoo.data.load.readers import KINDS, READERS, dataset_reader, graph_reader
+from zoo.data.load.readers import KINDS, READERS, SETS, dataset_reader, graph_reader
 from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
-from zoo.data.samples import GRAPHS_SPLIT, Separate
+from zoo.data.samples import GRAPHS_SPLIT, SET_ENCODING, SET_READOUT, Separate
 from zoo.data.snapshots import Snapshots
 from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
@@ -55,7 +56,14 @@ from zoo.data.texts import TEXTS
 from zoo.errors import Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
-from zoo.tasks.labels import FORECASTING, GRAPHS, NODE_METRICS, infer_task, unknown_task
+from zoo.tasks.labels import (
+    FORECASTING,
+    GRAPH_METRICS,
+    NODE_METRICS,
+    infer_task,
+    unknown_task,
+)
+from zoo.tasks.losses import OWN
 
 TaskName = Literal[tuple(NODE_METRICS)]
 
@@ -106,6 +114,7 @@ _SPLITS = {
     **TEXT_SPLITS,
     **dict.fromkeys(SERIES_WORDS, Snapshots.split),
     **dict.fromkeys(SET_WORDS, GRAPHS_SPLIT),
+    **{name: known.split for name, known in MOLECULES.items()},
 }
 """The split of each word where a recipe names none."""
 
@@ -300,7 +309,7 @@ def dataset_problems(
 def _task_problems(spec: object, path: tuple) -> list[Problem]:
     """Return what is wrong with a task that is none, whatever data it is asked of."""
     task = spec.get("task") if isinstance(spec, Mapping) else None
-    known = not isinstance(task, str) or task in (*NODE_METRICS, GRAPHS, FORECASTING)
+    known = not isinstance(task, str) or task in (*NODE_METRICS, *GRAPH_METRICS, FORECASTING)
     return [] if known else [Problem((*path, "task"), unknown_task(task))]
 
 
@@ -378,7 +387,7 @@ def own_files(spec: Spec) -> list[Path]:
     if not isinstance(spec.get("name"), str) or spec["name"] in DATASETS:
         file = spec.get("path")  # of words for files of one's own
         return [user_path(file)] if isinstance(file, str) and user_path(file).is_file() else []
-    path, tables = path_of(spec["name"]), ("nodes", "edges")
+    path, tables = path_of(spec["name"]), ("graphs", "nodes", "edges")
     if has_pairs(path):
         return pair_files(path, spec.get("source"), spec.get("target"))
     if folder := tu_folder(path):
@@ -417,6 +426,22 @@ def usual_batching(spec: Spec) -> str | None:
     return None if usual == Dataset.batching[0] else usual
 
 
+def usual_structure(spec: Spec) -> dict[str, Spec]:
+    """Return the usual `encoding` and `readout` of a set of graphs, nothing for other data.
+
+    Args:
+        spec: what names the data. Where it says `readout: mean`, the mean of the logits is read.
+    """
+    spec = _mapping(spec)
+    name = spec["name"]
+    builder = dict.get(SET_WORDS, name) or (
+        None if name in DATASETS else dataset_reader(path_of(name), spec)
+    )
+    if builder not in (*SET_WORDS.values(), *SETS.values()):
+        return {}
+    return {"encoding": SET_ENCODING} | ({} if spec.get("readout") else {"readout": SET_READOUT})
+
+
 def scored_on(recipe: Recipe) -> str:
     """Return what scores are of, data and split: those of others are no comparison."""
     dataset, options = divide(recipe.dataset, ("split", *TARGET_KEYS[1:]))
@@ -434,8 +459,10 @@ def metric_of(recipe: Recipe) -> str | None:
     metric = (recipe.measured and recipe.measured.metric) or (
         recipe.expect and recipe.expect.metric
     )
+    named = word(recipe.train.get("metric", OWN))
+    if named != OWN:
+        return named
     if recipe.task:
-        named = recipe.train.get("metric", "task")
-        return LinkData.metric if named == "task" else word(named)
-    of_task = NODE_METRICS.get(divide(recipe.dataset, ["task"])[1].get("task"))
+        return LinkData.metric
+    of_task = {**NODE_METRICS, **GRAPH_METRICS}.get(divide(recipe.dataset, ["task"])[1].get("task"))
     return metric or of_task or known_metric(word(recipe.dataset))

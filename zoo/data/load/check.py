@@ -10,6 +10,7 @@ counted block by block; the functions of `_check_graph` then say one thing of it
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import singledispatch
 from pathlib import Path
@@ -45,12 +46,13 @@ from zoo.data.splits import check_scores, make_split
 from zoo.data.tables.time_steps import time_names
 from zoo.errors import Finding, refused_by
 from zoo.graphs.adjacency import csc
+from zoo.graphs.edge_weights import in_lists
 from zoo.sequences.data.pairs import SentencePairs, Sentences
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
-    REGRESSION,
+    NUMBERS,
     check_labels,
     check_task,
     classes_of,
@@ -256,7 +258,7 @@ def _canonical(arrays: GraphArrays) -> tuple[np.ndarray, np.ndarray, Rows]:
 def _classes(arrays: GraphArrays, task: str, known: bool = True) -> np.ndarray:
     """Return the class of each node (N,), -1 where it is unknown, or labels are no classes."""
     labels = arrays.labels
-    whole = known and labels.ndim == 1 and task != REGRESSION and labels.dtype.kind in "iu"
+    whole = known and labels.ndim == 1 and task not in NUMBERS and labels.dtype.kind in "iu"
     return labels if whole else np.full(len(labels), -1)
 
 
@@ -465,7 +467,7 @@ def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Fin
         text = f"of {', '.join(unknown[:5])} no value is known"
         fix = "there is nothing to learn of it: leave it out of `label`, or fill in what is known"
         yield Finding("targets", "fix", text, fix, {"unknown": unknown})
-    elif task == REGRESSION:
+    elif task in NUMBERS:
         yield _target_spread(labels.reshape(len(labels), -1))
     elif labels.ndim == 2:
         shares = np.nanmean(labels, axis=0)
@@ -694,31 +696,66 @@ def _(data: Samples) -> list[Finding]:
     sizes, count, masks = data.graphs.sizes, len(data.y), _arrays(data.masks)
     names = data.ids, data.labels, data.feature_names
     arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
-    at_random = f"none of its own: {data.split} deals the labelled samples at random"
-    repeated = count - len({x.numpy().tobytes() for x in data.x.split(sizes.tolist())})
+    how = "by their scaffolds" if data.split == "scaffold" else "at random"
+    dealt = f"none of its own: {data.split} deals the labelled samples {how}"
+    repeated = count - len({*_sample_keys(data)})
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
+        *_unread(data),
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
-        *(_split(arrays, data.task) if masks else [Finding("split", "good", at_random)]),
-        none_of("repeated samples", repeated, f"{repeated:,} with the features of another",
+        *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
+        none_of("repeated samples", repeated,
+                f"{repeated:,} with the features and edges of another",
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
     ]  # fmt: skip
 
 
+def _sample_keys(data: Samples) -> Iterator[tuple[bytes, bytes]]:
+    """Give what is the same of samples with the same features and edges, in the same order."""
+    graphs, kinds = data.graphs.distinct()
+    edges = [_digest(*csc(graph), *in_lists(graph).values()) for graph in graphs]
+    for kind, x in zip(kinds.tolist(), data.x.split(data.graphs.sizes.tolist()), strict=True):
+        yield edges[kind], _digest(x)
+
+
+def _digest(*tensors: Tensor) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.digest()
+
+
+def _unread(data: Samples) -> Iterator[Finding]:
+    """Tell how many rows of a file are no samples, because they cannot be read."""
+    if count := len(data.unread):
+        text = f"{count:,} of {count + len(data.y):,} rows, no samples: they cannot be read"
+        fix = "predictions have an empty row for each; correct them where they are wrong"
+        yield Finding("unread rows", "look", text, fix, {"unread": [*data.unread.values()]})
+
+
 def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
-    """Tell what is known of a node: its token, or its columns, which no option changes."""
+    """Tell what is known of a node: its token, or its columns and degree."""
     if data.tokens is not None:
         used = len(data.x.unique())
         values = {"tokens": data.tokens, "used": used}
         return [Finding("tokens", "good", f"{data.tokens:,}, {used:,} of them used", values=values)]
+    own = data.x.shape[1] - data.degree_columns
+    arrays = arrays._replace(features=arrays.features[:, :own], columns=data.columns)
     columns = _count_in_columns(arrays.features)
     fix = "samples are read as they are: change it where they come from"
     findings = _features(Graph(arrays, data.task, columns=columns))
-    return [finding._replace(fix=fix) if finding.fix and columns else finding
+    if data.degree_columns:
+        text = f"{data.degree_columns} columns, from 0 to {data.degree_columns - 1} and more"
+        degrees = Finding("degrees", "good", text, values={"degree_columns": data.degree_columns})
+        findings = [*(findings if columns else ()), degrees]
+    if data.smiles:  # whose columns are the same whatever molecules there are
+        findings = [finding for finding in findings if finding.name != "constant features"]
+    as_they_are = columns and not data.columns  # else options of the tables change it
+    return [finding._replace(fix=fix) if finding.fix and as_they_are else finding
             for finding in findings]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from zoo.data.dataset import Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
 from zoo.data.files.prepared import read_images, read_unchecked
-from zoo.data.samples import Readout, Samples
+from zoo.data.samples import Pooling, Samples
 from zoo.errors import ZooError, reading
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
@@ -49,7 +49,7 @@ def images(
     patch: Count = 4,
     window: Number = 1,
     skip: Number = 0,
-    readout: Readout = "mean",
+    readout: Pooling = "mean",
 ) -> Samples:
     """Images of an .npz file of one's own, `images` (S, H, W[, C]) uint8 and `labels` (S,).
 
@@ -72,7 +72,7 @@ def images(
 
 
 def mnist10k(
-    *, patch: Count = 4, window: Number = 1, skip: Number = 0, readout: Readout = "mean"
+    *, patch: Count = 4, window: Number = 1, skip: Number = 0, readout: Pooling = "mean"
 ) -> Samples:
     """10,000 images of handwritten digits, MNIST's test images: 28 x 28 pixels, 10 classes.
 
@@ -144,7 +144,7 @@ def _encoded(name: str, what: str) -> Callable[..., Dataset]:
 
 
 def digits_images(
-    *, patch: Count = 2, window: Number = 1, skip: Number = 0, readout: Readout = "mean"
+    *, patch: Count = 2, window: Number = 1, skip: Number = 0, readout: Pooling = "mean"
 ) -> Samples:
     """1,797 images of handwritten digits, of scikit-learn: 8 x 8 pixels, 10 classes.
 

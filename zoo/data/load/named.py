@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.options import Count
+from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.graph_set_arrays import tu_folder
@@ -25,10 +25,11 @@ from zoo.data.files.prepared import KEYS, read_split, write_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
-from zoo.data.load.readers import read_tu, series_of_json
+from zoo.data.load.readers import read_molecules, read_tu, series_of_json
 from zoo.data.mapped.reader import is_on_disk
-from zoo.data.samples import Samples
+from zoo.data.samples import NUMBERS_SPLIT, Samples
 from zoo.data.snapshots import Scale, Snapshots
+from zoo.data.tables.read import CsvFormat, read_header
 from zoo.data.texts import NODES as TEXT_NODES
 from zoo.data.texts import TEXTS
 from zoo.errors import ZooError, cause
@@ -39,6 +40,9 @@ from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
     FORECASTING,
+    GRAPH_BINARY,
+    GRAPH_MULTILABEL,
+    GRAPH_REGRESSION,
     GRAPHS,
     MULTILABEL,
     SEQUENCES,
@@ -460,9 +464,9 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
 
     def build(
         *,
-        degrees: Count | None = None,
+        degrees: Number | None = None,
         edge_features: Literal["use", "ignore"] = "use",
-        readout: Literal["mean"] = "mean",
+        readout: Literal["mean"] | None = None,
     ) -> Samples:
         files = f"the files of {SETS}/{folder}.zip ({folder}_A.txt and others)"
         path = obtain_folder(folder, tu_folder, fill, files)
@@ -472,10 +476,65 @@ def _named_set(folder: str, what: str) -> Callable[..., Samples]:
     build.__name__ = build.__qualname__ = folder.lower()
     build.__doc__ = (
         f"{what}, of the TU collection.\n\nArgs:\n"
-        "    degrees: columns for the degrees of nodes, up to this one.\n"
+        "    degrees: columns for the degrees of nodes, up to this one, 0 for none.\n"
         "    edge_features: labels of edges, which some copies of the collection have not.\n"
-        "    readout: what is read of a graph: the `mean` of its nodes."
+        "    readout: `mean` of the logits of its nodes; left out, `readout` of the recipe."
     )
+    return build
+
+
+class NamedMolecules(NamedTuple):
+    """A set of MoleculeNet: Wu et al., arXiv 1703.00564, whose split and metric are its own.
+
+    `labels` are the columns that are predicted: as the set is shared here, and as MoleculeNet's
+    `file` has them.
+    """
+
+    what: str
+    task: str
+    metric: str
+    split: str
+    file: str
+    labels: tuple[list[str], ...]
+
+
+_TOX21 = [
+    "NR-AR", "NR-AR-LBD", "NR-AhR", "NR-Aromatase", "NR-ER", "NR-ER-LBD", "NR-PPAR-gamma",
+    "SR-ARE", "SR-ATAD5", "SR-HSE", "SR-MMP", "SR-p53",
+]  # fmt: skip
+
+MOLECULES = {
+    "esol": NamedMolecules(
+        "1,128 molecules and how much of each water dissolves, the logarithm of mol/l",
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "delaney-processed.csv",
+        (["log_solubility"], ["measured log solubility in mols per litre"])),
+    "freesolv": NamedMolecules(
+        "642 molecules and their free energy of hydration, in kcal/mol",
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "SAMPL.csv", (["hydration_energy"], ["expt"])),
+    "lipophilicity": NamedMolecules(
+        "4,200 molecules and how much rather they go into octanol than water, log D at pH 7.4",
+        GRAPH_REGRESSION, "rmse", NUMBERS_SPLIT, "Lipophilicity.csv", (["logd"], ["exp"])),
+    "bbbp": NamedMolecules(
+        "2,050 molecules that pass from blood to brain, or do not; RDKit reads 2,039",
+        GRAPH_BINARY, "roc-auc", "scaffold", "BBBP.csv", (["permeable"], ["p_np"])),
+    "tox21": NamedMolecules(
+        "7,831 molecules in twelve tests of toxicity; RDKit reads 7,823",
+        GRAPH_MULTILABEL, "roc-auc", NUMBERS_SPLIT, "tox21.csv", (_TOX21,)),
+}  # fmt: skip
+"""The data sets of molecules by name."""
+
+
+def _named_molecules(name: str, known: NamedMolecules) -> Callable[..., Samples]:
+    def build() -> Samples:
+        what = f"MoleculeNet's {known.file}, as {name}.csv, in it or in its folder `molecules`,"
+        path = data_file(f"{name}.csv", what, "molecules")
+        names = read_header(path, CsvFormat())
+        labels = next((own for own in known.labels if {*own} <= {*names}), known.labels[0])
+        data = read_molecules(path, label=labels, task=known.task)
+        return dataclasses.replace(data, name=name, metric=known.metric, split=known.split)
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{known.what}."
     return build
 
 
@@ -483,12 +542,14 @@ SET_WORDS: dict[str, Callable[..., Samples]] = {
     "enzymes": _named_set("ENZYMES", "600 proteins of six classes of enzymes"),
     "mutag": _named_set("MUTAG", "188 molecules, mutagenic or not"),
     "proteins": _named_set("PROTEINS", "1,113 proteins, enzymes or not"),
+    **{name: _named_molecules(name, known) for name, known in MOLECULES.items()},
 }
 """Word to builder `(*, degrees, ...) -> Samples`."""
 
 _KNOWN_TASKS = {
     **{name: known.task for name, known in NAMED.items()},
     **dict.fromkeys((*IMAGES, *SET_WORDS), GRAPHS),
+    **{name: known.task for name, known in MOLECULES.items()},
     **dict.fromkeys(TEXTS, SEQUENCES),
     **dict.fromkeys((*GENERATED, *IMAGE_NODES, *TEXT_NODES), CLASSIFICATION),
     **dict.fromkeys(NAMED_PAIRS, TRANSLATION),
@@ -498,6 +559,8 @@ _KNOWN_TASKS = {
 
 def known_metric(name: str) -> str | None:
     """Return the metric of a data set by its name, None if it is not known without reading it."""
+    if name in MOLECULES:
+        return MOLECULES[name].metric
     return TASKS[_KNOWN_TASKS[name]]().metric_name if name in _KNOWN_TASKS else None
 
 

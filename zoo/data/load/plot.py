@@ -7,7 +7,7 @@ import numpy as np
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.errors import printable
 from zoo.system.files import write_whole
-from zoo.tasks.labels import REGRESSION, infer_task
+from zoo.tasks.labels import NUMBERS, infer_task
 
 _MOST = 20
 """Classes that a picture has room to name."""
@@ -62,7 +62,7 @@ def _draw_degrees(axes, degree: np.ndarray) -> None:
 
 def _draw_labels(axes, arrays: GraphArrays) -> None:
     labels, names = arrays.labels, arrays.label_names
-    if (arrays.task or infer_task(labels)) == REGRESSION:
+    if (arrays.task or infer_task(labels)) in NUMBERS:
         _draw_targets(axes, labels.reshape(len(labels), -1).T, names)
         return
     if labels.ndim == 2:

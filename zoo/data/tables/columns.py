@@ -13,6 +13,7 @@ from zoo.data.tables.dates import parse_dates
 from zoo.data.tables.read import Decimal, is_index
 from zoo.data.tables.split_columns import MaskName, find_masks
 from zoo.errors import ZooError
+from zoo.tasks.labels import Unit
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -42,7 +43,7 @@ class Columns:
     """What the columns of a node table are: the options of `tables.read_tables` by their names.
 
     `id` None numbers nodes by their rows, and with `unlabelled` the columns of labels are not
-    looked at, nor are they features.
+    looked at, nor are they features. `unit` is what a row is.
     """
 
     id: str | None = "id"
@@ -64,6 +65,7 @@ class Columns:
     date_format: str | None = None
     decimal: Decimal = "point"
     unlabelled: bool = False
+    unit: Unit = "node"
 
     def __post_init__(self):
         for option in ("columns", *OF_TEXT):

@@ -57,7 +57,7 @@ from zoo.data.tables.sentence_vectors import sentence_vectors
 from zoo.data.tables.split_columns import SplitColumns, read_split
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.files import user_path
-from zoo.tasks.labels import REGRESSION, Labels, doubtful, encode_text, is_word, unlabelled
+from zoo.tasks.labels import NUMBERS, Labels, doubtful, encode_text, is_word, unlabelled
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -153,7 +153,7 @@ def read_tables(
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
                      language_model, date_format, decimal, labels == "ignore")  # fmt: skip
-    _warn_of_idle_options(choice, edge_time)
+    warn_of_idle_options(choice, edge_time)
     edge_columns, ends = EdgeColumns.of(weight, weights, edge_features), (source, target)
     of_links = {"edge_time": edge_time, "edge_split": edge_split}
     if path.is_dir() and edges is None and kinds_of(path):
@@ -166,8 +166,8 @@ def read_tables(
                 "target": None if target == "target" else target, **of_links}  # fmt: skip
         refuse_idle("a table of edges", "edges", **used)
         return read_node_table(path, choice, csv_format)
-    arrays = _read_nodes(_node_table(path), choice, csv_format)
-    edges_path = user_path(edges) if edges else _find_table(path, "edges")
+    arrays = read_rows(_node_table(path), choice, csv_format)
+    edges_path = user_path(edges) if edges else find_table(path, "edges")
     names = read_header(edges_path, csv_format)
     if edge_split is None and "split" in {*names} - {weight, *edge_columns.features}:
         edge_split = "split"
@@ -188,7 +188,7 @@ def _edge_times(
 ) -> np.ndarray:
     """Return when each edge of a table came, (E,) fp64."""
     column = read_table(path, (), [name], csv_format)[name]
-    with _named_in_errors(path):
+    with named_in_errors(path):
         times = _parse_node_times(column, name, date_format)
         if (missing := np.isnan(times)).any():
             raise ZooError(
@@ -213,7 +213,7 @@ def edge_parts(path: Path, name: str, csv_format: CsvFormat) -> np.ndarray:
     return parts
 
 
-def _warn_of_idle_options(choice: Columns, edge_time: str | None) -> None:
+def warn_of_idle_options(choice: Columns, edge_time: str | None = None) -> None:
     """Say which options of text and dates have no column that they are about."""
     idle = {
         "date_format": choice.date_format and not (choice.dates or choice.time_column or edge_time),
@@ -239,10 +239,15 @@ def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
 
 
 def _node_table(path: Path) -> Path:
-    return _find_table(path, "nodes") if path.is_dir() else path
+    return find_table(path, "nodes") if path.is_dir() else path
 
 
-def _find_table(folder: Path, stem: str) -> Path:
+def find_table(folder: Path, stem: str) -> Path:
+    """Return the table of a folder that is called `nodes`, say.
+
+    Raises:
+        ZooError: there is none, or there are several.
+    """
     paths = [folder / f"{stem}{suffix}" for suffix in SUFFIXES]
     paths = [path for path in paths if path.is_file()]
     if len(paths) > 1:
@@ -281,7 +286,7 @@ def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> Graph
     _check_has_names(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
-    return _read_nodes(path, choice, csv_format)
+    return read_rows(path, choice, csv_format)
 
 
 def _check_is_no_edge_table(path: Path, names: list[str], choice: Columns) -> None:
@@ -315,7 +320,12 @@ def _check_has_names(path: Path, names: list[str]) -> None:
     )
 
 
-def _read_nodes(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+def read_rows(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+    """Return what the rows of a table of nodes, or of graphs, say; ids are as they stand.
+
+    Raises:
+        ZooError: the table is wrong.
+    """
     names = read_header(path, csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         check_columns(choice.named(option), names, path.name, option)
@@ -342,7 +352,7 @@ def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
         ZooError: columns that are not what they should be: which, where, and what to write.
     """
     if len(table) == 0:
-        raise ZooError(f"{where} has no rows; write one per node.")
+        raise ZooError(f"{where} has no rows; write one per {choice.unit}.")
     errors: list[str] = []
 
     def attempt(parse: Callable[[], Any]) -> Any:
@@ -377,11 +387,11 @@ def _parse_labels(
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     if not names or choice.unlabelled:
         return unlabelled(len(table), choice.task), None
-    words = [_label_words(table[name], choice) for name in names]
+    words = [label_words(table[name], choice) for name in names]
     try:
         if len(words) > 1:
-            return encode_text(np.stack(words, axis=1), choice.task)[0], tuple(names)
-        labels, classes = encode_text(words[0], choice.task)
+            return encode_text(np.stack(words, axis=1), choice.task, choice.unit)[0], tuple(names)
+        labels, classes = encode_text(words[0], choice.task, choice.unit)
     except ZooError as error:
         raise ZooError(f"{where}: {', '.join(map(repr, names))}: {error}") from None
     if choice.unknown is None and (doubt := doubtful(classes or ())):
@@ -393,7 +403,7 @@ def _parse_labels(
     return labels, classes
 
 
-def _label_words(column: "Series", choice: Columns) -> np.ndarray:
+def label_words(column: "Series", choice: Columns) -> np.ndarray:
     """Return labels as text (N,), "" where unknown; truth values are True and False, as in a CSV.
 
     Numbers that are to be predicted have a point before the fraction.
@@ -403,7 +413,7 @@ def _label_words(column: "Series", choice: Columns) -> np.ndarray:
         words = np.char.capitalize(words)
     if unknown is not None:
         words[is_word(words, str(unknown))] = ""
-    if choice.decimal == "comma" and choice.task == REGRESSION and kind_of(column) == "text":
+    if choice.decimal == "comma" and choice.task in NUMBERS and kind_of(column) == "text":
         words = np.char.translate(words, str.maketrans(",.", ".,"))
         if unknown is not None:
             words[is_word(words, str(unknown).replace(",", "."))] = ""
@@ -483,21 +493,22 @@ def read_edges(
     names = read_header(path, csv_format)
     for option, column in zip(("source", "target"), ends, strict=True):
         check_columns([column], names, path.name, option)
-    with _named_in_errors(path):
+    with named_in_errors(path):
         named = {choice.weight, *choice.features}
         others = [name for name in names if name not in (*ends, *beside)]
         others = [name for name in others if name in named or not is_index(name)]
         weight = choice.named(others)
     columns = [*([] if weight is None else [weight]), *choice.features]
     table = read_table(path, ends, [*ends, *dict.fromkeys(columns)], csv_format)
-    with _named_in_errors(path):
+    with named_in_errors(path):
         source, target = (parse_ids(table[end], repr(end)) for end in ends)
         values = {name: _parse_edge_numbers(table[name], name) for name in columns}
         return source, target, choice._replace(weight=weight).read(values)
 
 
 @contextlib.contextmanager
-def _named_in_errors(path: Path) -> Iterator[None]:
+def named_in_errors(path: Path) -> Iterator[None]:
+    """Begin errors with the name of the file that they are about."""
     try:
         yield
     except ZooError as error:
@@ -555,7 +566,7 @@ def _read_kinds(
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
     choices = {kind: _choice_of_kind(choice, names[kind], labels, kind) for kind in tables}
-    kinds = {kind: _read_nodes(tables[kind], choices[kind], csv_format) for kind in tables}
+    kinds = {kind: read_rows(tables[kind], choices[kind], csv_format) for kind in tables}
     label_names = {kind: ", ".join(choices[kind].roles(names[kind]).labels) for kind in tables}
     for kind, arrays in kinds.items():
         if arrays.ids is None:
