@@ -32,6 +32,7 @@ SECTIONS = {
     "docs/forecasting.md: Chickenpox",
     "docs/graphs.md: # Whole graphs: a class or a number for each of many",
     "docs/graphs.md: Three tables",
+    "docs/graphs.md: Molecules",
     "docs/own-graphs.md: A shop",
     "docs/predict.md: Fine-tune",
     "docs/samples.md: The graph",

@@ -40,7 +40,7 @@ GRAPHS_SPLIT, NUMBERS_SPLIT = "stratified-80-10-10", "ratio-80-10-10"
 SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
 """The encoding of a set of graphs where a recipe names none: models see structure by it."""
 
-SET_READOUT: Spec = "sum"
+SET_READOUT: Spec = "max"
 """The readout of a set of graphs where a recipe names none."""
 
 Pooling = Literal["mean", "class-token"]
@@ -351,12 +351,16 @@ class Samples(Separate):
 def encodings_of(
     graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
 ) -> Encodings | None:
-    """Return the encoding of each graph, a function of it; None where it has no columns."""
-    rows = [*map(encode, graphs)]
-    if rows[0].shape[1] == 0:
+    """Return the encoding of each graph, a function of it; None where it has no columns.
+
+    They are computed together where the function has an `of_each`, as `zoo.encodings.Encoder`.
+    """
+    of_each = getattr(encode, "of_each", lambda graphs: torch.cat([*map(encode, graphs)]))
+    rows = of_each(graphs)
+    if rows.shape[1] == 0:
         return None
-    sizes = torch.tensor([*map(len, rows)])
-    return Encodings(torch.cat(rows).float(), sizes.cumsum(0) - sizes)
+    sizes = torch.tensor([graph.num_nodes() for graph in graphs])
+    return Encodings(rows.float(), sizes.cumsum(0) - sizes)
 
 
 def _with_last_rows(rows: Tensor, sizes: Tensor, value: float = 0.0) -> Tensor:

@@ -397,8 +397,12 @@ def _split_for_new_nodes(training: Training, data: Any) -> Spec:
     split = training.spec.get("split") if isinstance(training.spec, Mapping) else None
     if isinstance(split, Mapping) and word(split) == KEPT:
         split = split.get("new")
-    kind = split and re.match(r"ratio|stratified|folds|group|time", word(split))
-    needed = {"group": data.groups, "time": data.times}
+    kind = split and re.match(r"ratio|stratified|folds|group|scaffold|time", word(split))
+    needed = {
+        "group": data.groups,
+        "scaffold": getattr(data, "smiles", None),
+        "time": data.times,
+    }
     return split if kind and needed.get(kind[0], ()) is not None else data.split
 
 
