@@ -31,7 +31,7 @@ from zoo.data.splits import (
     split_of,
     warn_of_small_classes,
 )
-from zoo.encodings import ENCODINGS, flip_signs
+from zoo.encodings import Encoder, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
 from zoo.inference.training_data import split_from_start, training_of
@@ -40,7 +40,7 @@ from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
@@ -121,7 +121,7 @@ def prepare(plan: Plan) -> Prepared:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
     _warn_of_scales(plan, data)
-    encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    encoded = data.encoded(Encoder(plan.encoding))
     encoded_columns = encoded.inputs - data.inputs
     if encoded.inputs == 0:
         raise ZooError(
@@ -189,7 +189,7 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     x = getattr(data, "x", None)
-    raw = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    raw = columns is None and plan.dataset.get("features") == "raw" and own_files(plan.dataset)
     if raw and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
         warn(
             f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
@@ -229,7 +229,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
-    if plan.readout is not None and task.name not in (*GRAPH_METRICS, SEQUENCES):
+    if plan.readout is not None and task.name not in OF_GRAPHS:
         raise ZooError(
             f"{plan.dataset['name']} has answers for nodes or links, and a readout makes one for "
             "each graph of a set; leave `readout` out."

@@ -597,6 +597,8 @@ class SampleBatches(DataParallelBatches):
         size: samples in a batch at most; left out 128, or any number with `tokens`.
         tokens: nodes in a batch at most, but for a sample that has more by itself.
         per_step: batches, of each process, whose gradients are added up for one step.
+        alike: a batch has samples of like size, which attention pads less; its statistics are not
+            those of all samples, and batch norm fails by them. Left out, true of texts alone.
     """
 
     def __init__(
@@ -608,9 +610,11 @@ class SampleBatches(DataParallelBatches):
         size: Count | None = None,
         tokens: Count | None = None,
         per_step: Count = 1,
+        alike: bool | None = None,
     ):
         self.data, self.train, self.device = data, train, torch.device(device)
         self.per_step, self.seed = per_step, torch.initial_seed() % 2**63
+        self.alike = data.tokens is not None if alike is None else alike
         self.size = size or (len(data.y) if tokens else SIZE)
         self.tokens, self.known = tokens, known_numbers(data.y)
 
@@ -659,10 +663,10 @@ class SampleBatches(DataParallelBatches):
         return self._split(samples[self.data.graphs.sizes[samples].argsort(stable=True)])
 
     def _sample(self, samples: Tensor, seed: int) -> list[Tensor]:
-        """Return samples (m,) in random batches, each of like size."""
+        """Return samples (m,) in random batches, each of like size where this is asked for."""
         samples = samples[random_order(len(samples), seed)]
         sizes = self.data.graphs.sizes[samples]
-        if (sizes == sizes[0]).all():
+        if not self.alike or (sizes == sizes[0]).all():
             return self._split(samples)
         pool = POOL * self.size
         if self.tokens:
