@@ -30,7 +30,9 @@ SECTIONS = {
     "data/README.md: A graph of your own",
     "docs/forecasting.md: A table of sales",
     "docs/forecasting.md: Chickenpox",
-    "docs/own-graphs.md: Many graphs with a label each",
+    "docs/graphs.md: # Whole graphs: a class or a number for each of many",
+    "docs/graphs.md: Three tables",
+    "docs/graphs.md: Molecules",
     "docs/own-graphs.md: A shop",
     "docs/predict.md: Fine-tune",
     "docs/samples.md: The graph",
@@ -102,8 +104,8 @@ def agrees_with_the_makefile(line):
 
 
 RUN = ("README.md", "CONTRIBUTING.md", "data/README.md", *(
-    f"docs/{name}.md" for name in ("compare", "forecasting", "own-graphs", "predict", "python",
-                                   "samples", "speed", "start", "tracking", "train",
+    f"docs/{name}.md" for name in ("compare", "forecasting", "graphs", "own-graphs", "predict",
+                                   "python", "samples", "speed", "start", "tracking", "train",
                                    "tune")))  # fmt: skip
 """Pages whose blocks are run."""
 

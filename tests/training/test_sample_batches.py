@@ -1,5 +1,7 @@
 """Batches of many graphs: who is in them, that they train, and that sizes change no answer."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +106,22 @@ def whose_all(data, samples):
     graph, x = data.batch(samples)
     part = type("Part", (), {"graph": graph, "x": x})
     return whose(data, part)
+
+
+def test_sizes_are_mixed_where_batch_norm_needs_it(texts):
+    """Sums of graphs of one size say nothing of those of all: graphs are dealt at random."""
+
+    def apart(**options):
+        sizes = [
+            part.graph.batch_num_nodes().double()
+            for part in over(texts, size=6, **options).batches(0)
+        ]
+        assert sum(map(len, sizes)) == len(on(texts).split.train)
+        return torch.stack([part.mean() for part in sizes]).std()
+
+    assert apart(alike=False) < apart(alike=True) / 2 == apart() / 2
+    graphs = dataclasses.replace(texts, tokens=None, x=texts.x[:, None].float())
+    assert not over(graphs).alike and over(texts).alike
 
 
 def test_samples_of_like_size_are_together(texts):

@@ -231,9 +231,11 @@ def _options_of_set(
 ) -> dict[str, Any]:
     """Return those of the options of training that other graphs can have.
 
-    Columns of degrees are those that the weights read, whatever the features of these graphs.
+    Columns of degrees are those that the weights read, whatever the features of these graphs, and
+    the weights know what is done to features.
     """
     tables = has_graph_table(path)
+    options = {key: value for key, value in options.items() if key != "features"}
     options = _options_of_table(path, options, own, columns) if tables else options
     if features is None:
         return options
@@ -395,8 +397,12 @@ def _split_for_new_nodes(training: Training, data: Any) -> Spec:
     split = training.spec.get("split") if isinstance(training.spec, Mapping) else None
     if isinstance(split, Mapping) and word(split) == KEPT:
         split = split.get("new")
-    kind = split and re.match(r"ratio|stratified|folds|group|time", word(split))
-    needed = {"group": data.groups, "time": data.times}
+    kind = split and re.match(r"ratio|stratified|folds|group|scaffold|time", word(split))
+    needed = {
+        "group": data.groups,
+        "scaffold": getattr(data, "smiles", None),
+        "time": data.times,
+    }
     return split if kind and needed.get(kind[0], ()) is not None else data.split
 
 

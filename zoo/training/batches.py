@@ -152,6 +152,10 @@ class FullBatch:
         """Yield the mini-batches of an epoch: one."""
         yield Batch(self.data.graph, self.data.x, self.data.y, self.train)
 
+    def on_whole_graph(self) -> FullBatch | FullBatchWhereItFits:
+        """Return what evaluates on the whole graph at once: itself, if it does."""
+        return self
+
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C)."""
         return forward(self.data.graph, self.data.x)[upload(nodes, self.device)]
@@ -383,6 +387,11 @@ class Batches(DataParallelBatches):
         self.is_train[train] = True
         self.known = known_numbers(data.y)
 
+    def on_whole_graph(self) -> FullBatch | FullBatchWhereItFits:
+        """Return what evaluates on the whole graph at once."""
+        loader = FullBatchWhereItFits if self.device.type != "cpu" else FullBatch
+        return loader(self.data, self.train, self.device)
+
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield this process's batches of an epoch; any without training nodes is left out."""
         sampled = self.sample(seed_of((self.seed, epoch)))
@@ -588,6 +597,8 @@ class SampleBatches(DataParallelBatches):
         size: samples in a batch at most; left out 128, or any number with `tokens`.
         tokens: nodes in a batch at most, but for a sample that has more by itself.
         per_step: batches, of each process, whose gradients are added up for one step.
+        alike: a batch has samples of like size, which attention pads less; its statistics are not
+            those of all samples, and batch norm fails by them. Left out, true of texts alone.
     """
 
     def __init__(
@@ -599,9 +610,11 @@ class SampleBatches(DataParallelBatches):
         size: Count | None = None,
         tokens: Count | None = None,
         per_step: Count = 1,
+        alike: bool | None = None,
     ):
         self.data, self.train, self.device = data, train, torch.device(device)
         self.per_step, self.seed = per_step, torch.initial_seed() % 2**63
+        self.alike = data.tokens is not None if alike is None else alike
         self.size = size or (len(data.y) if tokens else SIZE)
         self.tokens, self.known = tokens, known_numbers(data.y)
 
@@ -650,10 +663,10 @@ class SampleBatches(DataParallelBatches):
         return self._split(samples[self.data.graphs.sizes[samples].argsort(stable=True)])
 
     def _sample(self, samples: Tensor, seed: int) -> list[Tensor]:
-        """Return samples (m,) in random batches, each of like size."""
+        """Return samples (m,) in random batches, each of like size where this is asked for."""
         samples = samples[random_order(len(samples), seed)]
         sizes = self.data.graphs.sizes[samples]
-        if (sizes == sizes[0]).all():
+        if not self.alike or (sizes == sizes[0]).all():
             return self._split(samples)
         pool = POOL * self.size
         if self.tokens:
@@ -748,7 +761,7 @@ BATCHING = Table(
         "samples": SampleBatches,
         "snapshots": SnapshotBatches,
         "tokens": "zoo.sequences.batches:TokenBatches",
-        "links": "zoo.training.links:LinkBatches",
+        "links": "zoo.training.links:link_batches",
     },
 )
 """Word to builder `(data, train, device, *, options) -> loader`.
