@@ -249,7 +249,7 @@ def test_a_weighted_set_is_seen_by_a_model():
 
 def test_a_split_and_degrees():
     assert a_set(split="ratio-60-20-20").split == "ratio-60-20-20"
-    assert a_set().split == "ratio-80-10-10" and a_set(degrees=2).inputs == 5
+    assert a_set().split == "stratified-80-10-10" and a_set(degrees=2).inputs == 5
     for door, one in (("from_pyg", pyg(y=None)), ("from_dgl", of_dgl())):
         with pytest.raises(ZooError, match="`degrees` is of a list of graphs, and this is one"):
             getattr(Dataset, door)(one, degrees=2)

@@ -13,6 +13,9 @@ import zoo
 from zoo import Dataset, ZooError
 from zoo.canonical_form import FEATURE
 from zoo.config.metadata import About
+from zoo.data.canonical import graph_of, graphs_of
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.data.load import load_data, named
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve
@@ -53,6 +56,40 @@ def test_files_of_the_tu_collection(tmp_path):
     assert place[3, 3] == [0] * 4
     raw = load_data(str(write(tmp_path / "b" / "raw").parent))
     assert torch.equal(raw.x, data.x)
+
+
+def test_numbers_of_graphs_are_attributes(tmp_path, caplog):
+    one = write(tmp_path / "TINY", graph_labels=None, graph_attributes="0.5\n-1\nnan\n")
+    data = load_data(str(one))
+    assert (data.task, data.labels) == ("graph-regression", None)
+    assert data.y.nan_to_num(7).tolist() == [0.5, -1, 7]
+    both = write(tmp_path / "b" / "TINY", graph_attributes="0.5, 1\n-1, 2\n0, 3\n")
+    assert load_data(str(both)).y.tolist() == [1, 0, 1]
+    [said] = caplog.messages
+    assert "TINY_graph_attributes.txt is not read; `task: graph-regression` predicts" in said
+    data = load_data(str(both), task="graph-regression")
+    assert data.y.tolist() == [[0.5, 1], [-1, 2], [0, 3]]
+    assert data.labels == ("attribute 0", "attribute 1")
+    data = load_data(str(both), task="graph-regression", label="attribute 1")
+    assert data.y.tolist() == [1, 2, 3]
+    with pytest.raises(ZooError, match="graph_attributes.txt has no 'attribute 2'; did you mean"):
+        load_data(str(both), task="graph-regression", label="attribute 2")
+
+
+@pytest.mark.parametrize(
+    ("labels", "task", "y"),
+    [
+        ("1\n0\n2\n", "graph-regression", [1, 0, 2]),
+        ("-1\n1\n1\n", "graph-binary", [0, 1, 1]),
+        ("1, 0\n0, nan\n1, 1\n", "graph-multilabel", [[1, 0], [0, 7], [1, 1]]),
+    ],
+)
+def test_labels_of_the_collection_are_those_of_the_task(tmp_path, labels, task, y):
+    data = load_data(str(write(tmp_path / "TINY", graph_labels=labels)), task=task)
+    assert data.task == task
+    assert (data.y.nan_to_num(7) if data.y.is_floating_point() else data.y).tolist() == y
+    ignored = load_data(str(tmp_path / "TINY"), task=task, labels="ignore")
+    assert len(ignored.y) == 3 and ignored.task == task
 
 
 def test_degrees_stand_in_for_what_nodes_have_not(tmp_path):
@@ -352,3 +389,37 @@ def test_mutag():
     data = zoo.load_data("mutag")
     assert (len(data.y), len(data.x), data.inputs, data.classes) == (188, 3371, 7, 2)
     assert sum(each.num_edges() for each in data.graphs.graphs) - len(data.x) == 7442
+
+
+@pytest.mark.parametrize("direction", ["both", "in", "separate"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", [None, "canonical", "undirected"])
+def test_graphs_together_are_those_one_by_one(direction, weighted, form):
+    """The naive twin makes each graph canonical by itself."""
+    rng = np.random.default_rng(0)
+    sizes = np.array([3, 1, 6, 4, 5])
+    starts = np.cumsum(sizes) - sizes
+    owners, edges = np.repeat(np.arange(5), sizes), []
+    for start, size in zip(starts, sizes, strict=True):
+        edges.append(start + rng.integers(size, size=(2 * size, 2)))  # some twice, and loops
+    edges = rng.permutation(np.concatenate(edges))
+    forms = None if form is None else (form, None, form, None, form)
+    arrays = GraphSetArrays(
+        edges, owners, np.zeros((19, 0), np.float32), np.zeros(5, np.int64), forms=forms,
+        edge_features=rng.normal(size=(len(edges), 2)).astype(np.float32) if weighted else None,
+        weights=rng.random(len(edges)).astype(np.float32) if weighted else None,
+    )  # fmt: skip
+    for number, graph in enumerate(graphs_of(arrays, "mean", direction)):
+        rows = owners[edges[:, 0]] == number
+        alone = GraphArrays(
+            edges[rows] - starts[number], np.full(sizes[number], -1), np.zeros((sizes[number], 0)),
+            weights=arrays.weights[rows] if weighted else None,
+            edge_features=arrays.edge_features[rows] if weighted else None,
+            form=forms and forms[number],
+        )  # fmt: skip
+        twin = graph_of(alone, "mean", direction, "together")
+        assert graph.num_nodes() == twin.num_nodes()
+        for ends, wanted in zip(graph.edges(), twin.edges(), strict=True):
+            assert torch.equal(ends, wanted)
+        assert {*graph.edata} == {*twin.edata}
+        assert all(torch.equal(graph.edata[key], twin.edata[key]) for key in twin.edata)

@@ -84,6 +84,7 @@ def test_tables_of_labels_that_dgl_saves(tmp_path):
     assert torch.equal(data.y.nan_to_num(9), y.nan_to_num(9))
     both = load_data(str(path), task="graph-regression", label="z")
     assert both.y.tolist() == [0.5, 2, 5]
+    assert load_data(str(path), label="gone", labels="ignore").y.tolist() == [-1, -1, -1]
 
 
 def test_labels_of_nodes_are_none_of_graphs():
@@ -146,3 +147,27 @@ def test_from_check_to_report_by_commands(zoo, tmp_path, task):
     for command in (("evaluate", run), commands.get(task, ("evaluate", run))):
         code, said = zoo(*command)
         assert code == 0, (command, said.err)
+
+
+def test_features_are_standardised_by_the_nodes_of_training(zoo, tmp_path):
+    graphs = of_pyg([n % 2 for n in range(40)])
+    for graph in graphs:
+        graph["x"] = 1000 * graph["x"] + 7
+    torch.save(graphs, tmp_path / "old.pt")
+    torch.save([{**graph, "y": None} for graph in graphs[:4]], tmp_path / "new.pt")
+    recipe = {
+        "dataset": {"name": "old.pt", "features": "standard", "label": "y"},
+        "model": {"name": "gcn", "dim": 8},
+        "train": {"epochs": 2},
+        "seeds": [0],
+    }
+    (tmp_path / "old.yaml").write_text(json.dumps(recipe))
+    assert zoo("train", "old.yaml", "--quiet")[0] == 0
+    [run] = (tmp_path / "runs").glob("old-*")
+    tables = []
+    for name in ("old.pt", "new.pt"):
+        code, said = zoo("predict", run, "--data", name, "--out", f"{name}.csv")
+        assert code == 0, said.err
+        tables.append((tmp_path / f"{name}.csv").read_text().splitlines())
+    numbers = [np.array([row.split(",")[2:] for row in table[1:5]], float) for table in tables]
+    assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)

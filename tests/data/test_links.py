@@ -11,6 +11,7 @@ from zoo.data.load import load_data, read_graph
 from zoo.data.splits import split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
+from zoo.graphs.pairs import NEGATIVES, uniform
 from zoo.tasks import TASKS
 
 
@@ -61,11 +62,13 @@ def test_encodings_are_of_the_message_graph():
 def test_candidates_are_a_link_and_pairs_without_one(negatives):
     data = karate()
     rows = torch.tensor([3, 7, 20])
-    drawn = data.candidates(rows, negatives, 4, data.known(), seed=1)
+    drawn = data.candidates(rows, pick(NEGATIVES, negatives, data.known()), 4, seed=1)
     assert drawn.shape == (3, 5, 2)
     assert torch.equal(drawn[:, 0].sort(dim=1).values, data.links.pairs[rows])
     assert not data.known().has(drawn[:, 1:].flatten(0, 1)).any()
-    assert torch.equal(drawn, data.candidates(rows, negatives, 4, data.known(), seed=1))
+    assert torch.equal(
+        drawn, data.candidates(rows, pick(NEGATIVES, negatives, data.known()), 4, seed=1)
+    )
 
 
 def test_a_graph_made_of_features_gives_links_once():
@@ -109,7 +112,7 @@ def test_a_graph_without_other_pairs_says_so():
     full = nodes.with_structure(canonical(torch.combinations(torch.arange(6)).tolist(), nodes=6))
     data = LinkData.of(full, pick(TASKS, "link-prediction"))
     with pytest.raises(ZooError, match="15 links between 6 nodes.*linked with almost all"):
-        data.candidates(torch.arange(3), "uniform", 1, data.known(), seed=0)
+        data.candidates(torch.arange(3), uniform(data.known()), 1, seed=0)
 
 
 def write_graph(folder, edges, columns="source,target"):

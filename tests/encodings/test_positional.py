@@ -15,6 +15,7 @@ from zoo.data.load import load_graph
 from zoo.dgl import dgl
 from zoo.encodings import (
     ENCODINGS,
+    Encoder,
     block_lanczos,
     chebyshev,
     flip_signs,
@@ -808,3 +809,47 @@ def test_a_data_set_stands_for_its_graph(name):
     data = load_graph({"name": "sbm", "nodes": 40, "classes": 2})
     encode = ENCODINGS[name]
     assert torch.equal(encode(data), encode(data.graph))
+
+
+SET = [path(5), scattered(9, 6), make([], 3), cycle(4), complete(6), path(5), star(70), grid(4)]
+
+
+@pytest.mark.parametrize("spec", [{"name": "laplacian", "k": 5}, {"name": "laplacian", "k": 40}])
+def test_eigenvectors_of_many_graphs_are_those_of_each(spec):
+    encode = Encoder(spec)
+    torch.testing.assert_close(encode.of_each(SET), torch.cat([*map(encode, SET)]), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("steps", [1, 7, 16])
+def test_walks_on_many_graphs_are_those_on_each(steps):
+    encode = Encoder({"name": "random_walk", "steps": steps})
+    torch.testing.assert_close(
+        encode.of_each(SET), torch.cat([*map(encode, SET)]), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_sparse_solvers_take_each_component_of_many_graphs(all_sparse):
+    encode = Encoder({"name": "laplacian", "k": 3})
+    graphs = [scattered(60, 90), grid(8), scattered(60, 90, seed=1)]
+    assert torch.equal(encode.of_each(graphs), torch.cat([*map(encode, graphs)]))
+
+
+def test_many_graphs_are_one_file_and_cut_elsewhere_another(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOO_DATA", str(tmp_path))
+    encode = Encoder({"name": "laplacian", "k": 2})
+    apart = encode.of_each([path(4), path(3)])
+    together = encode.of_each([make([(0, 1), (1, 2), (2, 3), (4, 5), (5, 6)], 7), path(1)])
+    assert len([*(tmp_path / "cache").iterdir()]) == 2 and not torch.equal(apart, together[:-1])
+    monkeypatch.setattr(positional, "_solve_each", None)  # read from there
+    assert torch.equal(encode.of_each([path(4), path(3)]), apart)
+
+
+def test_an_encoding_of_ones_own_is_computed_of_each_graph():
+    encode = Encoder("degree")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENCODINGS, "degree", lambda graph: graph.in_degrees().float().unsqueeze(1))
+        graphs = [path(3), star(4)]
+        degrees = torch.cat([graph.in_degrees() for graph in graphs])
+        assert torch.equal(encode.of_each(graphs).squeeze(1), degrees.float())
+    with pytest.raises(ZooError, match="degree"):
+        encode.of_each([path(3), star(4)])

@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from zoo.canonical_form import WEIGHT
+from zoo.config.options import pick
 from zoo.data import canonical
 from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs.pairs import NEGATIVES, Known, links_of, with_links
+from zoo.tasks.links import GIVEN
 
 
 def made(nodes=30, links=60, seed=0):
@@ -65,8 +67,17 @@ def test_of_no_links_self_loops_stay():
 @pytest.mark.parametrize("word", NEGATIVES)
 def test_negatives_are_no_links_and_follow_from_the_seed(word):
     pairs = links_of(made()).pairs
-    known = Known(pairs, 30)
-    draw = NEGATIVES[word](known)
+    free = [pair for pair in itertools.combinations(range(30), 2) if [*pair] not in pairs.tolist()]
+
+    def read(path, ends, part):  # a table of pairs, or of a link and another node
+        if len(ends) == 2:
+            return torch.tensor(free)
+        others = [(u, v, w) for u, v in pairs.tolist() for w in range(30)
+                  if tuple(sorted((u, w))) in free]  # fmt: skip
+        return torch.tensor(others).flip(0)
+
+    known = Known(pairs, 30, read=read)
+    draw = pick(NEGATIVES, {"name": word, "path": "x.csv"} if word in GIVEN else word, known)
     drawn = draw(pairs, 3, torch.Generator().manual_seed(5))
     assert drawn.shape == (len(pairs), 3, 2)
     links = {*map(tuple, pairs.tolist())}
@@ -74,7 +85,7 @@ def test_negatives_are_no_links_and_follow_from_the_seed(word):
         assert u != v and (min(u, v), max(u, v)) not in links
     assert torch.equal(drawn, draw(pairs, 3, torch.Generator().manual_seed(5)))
     assert not torch.equal(drawn, draw(pairs, 3, torch.Generator().manual_seed(6)))
-    if word in ("target", "hard"):
+    if word in ("target", "hard", "file-per-link"):
         assert (drawn[..., 0] == pairs[:, :1]).all()
 
 
@@ -96,3 +107,24 @@ def test_a_complete_graph_has_no_negatives():
     pairs = torch.tensor([*itertools.combinations(range(6), 2)])
     with pytest.raises(ZooError, match="15 links between 6 nodes"):
         NEGATIVES["uniform"](Known(pairs, 6))(pairs, 1, torch.Generator().manual_seed(0))
+
+
+def test_all_pairs_of_a_table_are_dealt_to_the_links_once():
+    pairs, others = (
+        torch.tensor([[0, 1], [2, 3], [4, 5]]),
+        torch.tensor([[0, n] for n in range(2, 9)]),
+    )
+    known = Known(pairs, 9, read=lambda *_: others)
+    dealt = NEGATIVES["file"](known, path="x.csv")(pairs, None, torch.Generator())
+    assert dealt.shape == (3, 3, 2)
+    real = dealt.flatten(0, 1)
+    assert sorted(real[real[:, 0] >= 0].tolist()) == others.tolist()
+    rows = torch.tensor([[1, 0, 5], [2, 3, 7], [2, 3, 8], [5, 4, 0]])
+    own = NEGATIVES["file-per-link"](Known(pairs, 9, read=lambda *_: rows), path="x.csv")
+    assert own(pairs, None, torch.Generator()).tolist() == [
+        [[1, 5], [-1, -1]], [[2, 7], [2, 8]], [[5, 0], [-1, -1]]]  # fmt: skip
+    with pytest.raises(ZooError, match="x.csv has no row for 1 of 2 links"):
+        own(torch.tensor([[0, 1], [6, 7]]), 3, torch.Generator())
+    wrong = Known(pairs, 9, "test", read=lambda *_: torch.tensor([[0, 2], [3, 2]]))
+    with pytest.raises(ZooError, match=r"x.csv: row 2 of those of test is a link.*\(1 such\)"):
+        NEGATIVES["file"](wrong, path="x.csv")

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import zoo
 from zoo.canonical_form import WEIGHT
+from zoo.cli import result_tables
 from zoo.cli.app import app
 from zoo.config.options import pick
 from zoo.config.recipe import word
@@ -17,10 +18,11 @@ from zoo.config.yaml_lines import read_value
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.load import load_data
+from zoo.data.load.on_disk import prepare_on_disk
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.graphs.link_heuristics import HEURISTICS
-from zoo.runs.compare import candidates
+from zoo.runs.compare import candidates, compare
 from zoo.runs.prepare import _warn, build, prepare
 from zoo.runs.resolve import load_recipe, resolve
 from zoo.runs.run import run_recipe
@@ -290,3 +292,122 @@ def test_links_are_compared_with_links_that_are_measured_alike(tmp_path, monkeyp
     for other in ("two.yaml", "nodes.yaml"):
         with pytest.raises(ZooError, match=f"one.yaml and {other} are not measured alike"):
             candidates(["one.yaml", other])
+
+
+def test_links_are_compared_with_the_pairs_of_a_table(tmp_path):
+    """As scikit-learn says of all its pairs, each once; a table may have some for each part."""
+    data = load_data("karate")
+    known = LinkData.of(data, pick(TASKS, "link-prediction")).known()
+    free = torch.combinations(torch.arange(34))
+    free = free[~known.has(free)][:100].tolist()
+    table = tmp_path / "negatives.csv"
+    rows = [f"{u},{v},{'test' if place < 60 else 'val'}" for place, (u, v) in enumerate(free)]
+    table.write_text("\n".join(["source,target,split", *rows, ""]))
+    task = pick(TASKS, {"name": "link-prediction", "decoder": "dot",
+                        "compared": {"name": "file", "path": str(table)}})  # fmt: skip
+    assert "mrr" not in task.also
+    links = LinkData.of(data, task)
+    split = split_of(links, links.split, 0)
+    on = TrainingData(links.trained_on(split.train), split, task)
+    loader = pick(BATCHING, "links", on.data, split.train, "cpu")
+    torch.manual_seed(0)
+    model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="dot")
+    auc, precision = loader.scores(model, on, "fp32")("test", [*task.own.values()])
+    logits = model.eval()(on.data.graph, on.data.x).logits
+    pairs = torch.cat([links.links.pairs[split.test], torch.tensor(free[:60])])
+    scores = model.score_pairs(logits, pairs).detach()
+    truth = torch.arange(len(pairs)) < len(split.test)
+    assert auc == pytest.approx(roc_auc_score(truth, scores))
+    assert precision == pytest.approx(average_precision_score(truth, scores))
+    compared = loader.compared(on, "train")  # by those of val, which are fewer for each
+    assert {tuple(pair) for pair in compared[:, 1:].flatten(0, 1).tolist()} - {(-1, -1)} == {
+        *map(tuple, free[60:])
+    }
+    assert all(0 <= row["hits@10"] <= 1 for row in heuristic_scores(on).values())
+
+
+def test_each_link_has_pairs_of_its_own(tmp_path):
+    links = LinkData.of(load_data("karate"), pick(TASKS, "link-prediction"))
+    known, rows = links.known(), []
+    for u, v in links.links.pairs.tolist():
+        others = [w for w in range(34) if not known.has(torch.tensor([[u, w]]))[0]]
+        rows += [f"{u},{v},{w}" for w in others[: 3 + u % 3]]
+    table = tmp_path / "negatives.csv"
+    table.write_text("\n".join(["source,target,other", *rows, ""]))
+    given = {"name": "file-per-link", "path": str(table)}
+    task = {"name": "link-prediction", "dim": 8, "compared": given, "negatives": given}
+    train = {**RECIPE["train"], "metric": "mrr", "stop_on": "loss"}
+    summary = run_recipe({**RECIPE, "task": task, "train": train}, runs=tmp_path / "runs")
+    assert 0.2 < summary["test"]["mean"] <= 1
+    shared = {"name": "file", "path": str(table)}
+    with pytest.raises(ZooError, match="compared: file` has the same for all; write `file-per"):
+        run_recipe({**RECIPE, "task": {**task, "compared": shared}, "train": train}, runs=tmp_path)
+    with pytest.raises(ZooError, match="takes all pairs of its table; leave `candidates` out"):
+        run_recipe({**RECIPE, "task": {**task, "candidates": 9}}, runs=tmp_path)
+    table.write_text("\n".join(["source,target,other", *rows[:20], ""]))
+    with pytest.raises(ZooError, match="has no row for .* links of train; write some"):
+        run_recipe({**RECIPE, "task": task}, runs=tmp_path)
+
+
+def test_a_comparison_shows_heuristics_and_few_links_are_told(
+    tmp_path, monkeypatch, capsys, caplog
+):
+    monkeypatch.chdir(tmp_path)
+    summary = run_recipe(RECIPE, runs=Path("runs"))
+    assert "validation has 3 links of karate, by which chance chooses" in caplog.text
+    rows = compare(candidates([str(next(Path("runs").iterdir()))])[:1])
+    result_tables.comparison(rows)
+    shown = capsys.readouterr().out
+    katz = summary["heuristics"]["katz"]["mean"]
+    assert f"katz{' ' * 10}" in shown and f"{katz:.4f}" in shown and "learn nothing" in shown
+
+
+@pytest.mark.parametrize("message", ["others", "all"])
+def test_sampled_steps_of_all_neighbours_are_those_of_the_whole_graph(message):
+    """Of two layers the neighbours of the neighbours of neighbours say all degrees that count."""
+    whole, on = batches(size=7, message=message)
+    sampled, _ = batches(size=7, message=message, fanouts=[-1, -1, -1])
+    torch.manual_seed(0)
+    model = zoo.create_model("gcn", on.data.inputs, 64, dim=8, decoder="hadamard-mlp").eval()
+    for one, other in zip(whole.batches(3), sampled.batches(3), strict=True):
+        scores = []
+        for batch in (one, other):
+            logits, _ = model(batch.graph, batch.x)
+            scores.append(model.score_pairs(logits, batch.pairs))
+        torch.testing.assert_close(*scores)
+        grads = [torch.autograd.grad(score.sum(), [*model.parameters()]) for score in scores]
+        for pair in zip(*grads, strict=True):
+            torch.testing.assert_close(*pair, atol=1e-5, rtol=1e-4)
+    for part in ("val", "test"):
+        measured = [loader.scores(model, on, "fp32")(part, [on.task.metric])
+                    for loader in (whole, sampled)]  # fmt: skip
+        assert measured[0] == pytest.approx(measured[1])
+
+
+def test_sampled_steps_see_no_answer_and_follow_from_the_seed():
+    loader, on = batches(size=7, fanouts=[3, 2])
+    for batch, again in zip(loader.batches(1), loader.batches(1), strict=True):
+        asked = {*map(tuple, batch.pairs[:, 0].sort(dim=1).values.tolist())}
+        assert not asked & linked(batch.graph) and batch.graph.num_nodes() == len(batch.x)
+        assert linked(batch.graph) == linked(again.graph)
+    planted, _ = batches(size=7, fanouts=[3, 2], message="all")
+    assert any({*map(tuple, batch.pairs[:, 0].sort(dim=1).values.tolist())} & linked(batch.graph)
+               for batch in planted.batches(1))  # fmt: skip
+
+
+def test_links_of_a_graph_on_disk_are_learnt_in_batches(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare_on_disk("karate", tmp_path / "disk")
+    batching = {"name": "links", "size": 20, "fanouts": [5, 5]}
+    train = {**RECIPE["train"], "batching": batching}
+    for evaluate in ("batches", "full"):
+        spec = {
+            **RECIPE,
+            "dataset": str(tmp_path / "disk"),
+            "train": {**train, "evaluate": evaluate},
+        }
+        summary = run_recipe(spec, runs=Path("runs") / evaluate)
+        assert 0 < summary["test"]["mean"] <= 1 and summary["heuristics"]["katz"]["mean"] > 0
+    folder = next((Path("runs") / "batches").iterdir())
+    run = CliRunner().invoke(app, ["evaluate", str(folder)])
+    assert run.exit_code == 0 and "test links of disk" in run.output, run.output

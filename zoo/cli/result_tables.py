@@ -154,9 +154,15 @@ def comparison(summaries: list[dict[str, Any]]) -> None:
             _milliseconds(row),
             _gigabytes(row),
         )
+    if heuristics := best.get("heuristics"):
+        scores.add_section()
+        for name, score in heuristics.items():
+            scores.add_row(plain(name), with_deviation(score))
     less = ", of which less is better" if lower_is_better(best["metric"]) else ""
     out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
+    if heuristics:
+        out.print(plain(f"The last {len(heuristics)} learn nothing; they see what the best does."))
     for sentence in difference_notes(summaries):
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")

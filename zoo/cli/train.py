@@ -454,7 +454,7 @@ def finetune(
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
     from zoo.config.recipe import divide, word
-    from zoo.data.load import load_data
+    from zoo.data.load import load_data, usual_batching
     from zoo.inference.training_data import (
         as_trained,
         split_from_start,
@@ -463,7 +463,7 @@ def finetune(
         training_split,
     )
     from zoo.runs.resolve import load_recipe, resolve
-    from zoo.tasks.labels import LINKS
+    from zoo.tasks.labels import LINKS, OF_GRAPHS
     from zoo.weights.create import hint_imports
     from zoo.weights.finetune import finetuning, of_other_rows
 
@@ -499,8 +499,11 @@ def finetune(
     recipe |= {"imports": imports} if imports else {}
     with hint_imports(about, done=imports):
         loaded = load_recipe(recipe, overrides or [], trust=True)
-        if (loaded.task is None) == (about.task == LINKS):  # links from nodes, or nodes from links
-            recipe = of_other_rows(recipe, {**dataset, **typed_split})
+        links = (loaded.task is None) == (about.task == LINKS)  # from nodes, or nodes from links
+        graphs = (usual_batching(dataset) == "samples") != (about.task in OF_GRAPHS)  # likewise
+        if links or graphs:
+            others = ("encoding", "readout") if graphs else ()
+            recipe = of_other_rows(recipe, {**dataset, **typed_split}, others)
             loaded = load_recipe(recipe, overrides or [], trust=True)
         name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
         plan = resolve(loaded.model_copy(update={"name": name}), trust=True)

@@ -1,11 +1,13 @@
 """Canonical graphs: undirected, without duplicate edges, one self-loop per node."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
+from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, mark_canonical
 from zoo.data.files.graph_arrays import (
@@ -19,6 +21,7 @@ from zoo.data.files.graph_arrays import (
     check_weights,
     check_words,
 )
+from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 
@@ -148,6 +151,66 @@ def graph_of(
         direction=direction,
         relations=arrays.relations if apart else None,
         edge_features=arrays.edge_features,
+    )
+
+
+def graphs_of(
+    arrays: GraphSetArrays, duplicates: Duplicates, direction: Direction
+) -> list[DGLGraph]:
+    """Return the canonical graph of each of a set, of checked arrays; words as those of `graph_of`.
+
+    It is that of the graphs side by side, cut between them: the rows of all are sorted once. Those
+    of another form are another set.
+    """
+    forms = np.array(["" if form is None else form for form in arrays.forms or ()])
+    if len(kinds := np.unique(forms)) > 1:
+        graphs = np.empty(len(forms), object)
+        for kind in kinds:
+            members = forms == kind
+            graphs[members] = graphs_of(_some(arrays, members), duplicates, direction)
+        return graphs.tolist()
+    together = GraphArrays(
+        arrays.edges,
+        np.full(len(arrays.owners), -1),
+        arrays.features[:0],
+        weights=arrays.weights,
+        edge_features=arrays.edge_features,
+        form=arrays.forms and arrays.forms[0],
+    )
+    graph = graph_of(together, duplicates, direction, "together")
+    sizes = torch.from_numpy(np.bincount(arrays.owners, minlength=len(arrays.labels)))
+    starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    src, dst = graph.edges()
+    cuts = torch.searchsorted(src, starts).tolist()  # they are in order of their sources
+    return [
+        _cut(graph, src, dst, slice(*pair), start, size)
+        for pair, start, size in zip(pairwise(cuts), starts.tolist(), sizes.tolist(), strict=False)
+    ]
+
+
+def _cut(
+    graph: DGLGraph, src: Tensor, dst: Tensor, edges: slice, start: int, size: int
+) -> DGLGraph:
+    """Return one of graphs side by side: some edges, in order, of so many nodes from `start`."""
+    ends = src[edges] - start, dst[edges] - start
+    one = dgl.graph(ends, num_nodes=size, row_sorted=True, col_sorted=True)
+    one.edata.update({key: values[edges] for key, values in graph.edata.items()})
+    return mark_canonical(one)
+
+
+def _some(arrays: GraphSetArrays, members: np.ndarray) -> GraphSetArrays:
+    """Return some graphs (S,) bool of a set, without their features and labels."""
+    nodes = members[arrays.owners]
+    numbers = np.cumsum(nodes) - 1
+    rows = nodes[arrays.edges[:, 0]]
+    return GraphSetArrays(
+        numbers[arrays.edges[rows]],
+        (np.cumsum(members) - 1)[arrays.owners[nodes]],
+        arrays.features[:0],
+        arrays.labels[members],
+        edge_features=None if arrays.edge_features is None else arrays.edge_features[rows],
+        weights=None if arrays.weights is None else arrays.weights[rows],
+        forms=arrays.forms and tuple(np.array(arrays.forms, object)[members]),
     )
 
 

@@ -11,24 +11,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoo.config.options import Spec, pick
+from zoo.config.options import Spec
 from zoo.config.recipe import word
 from zoo.data.dataset import Dataset, part_numbers
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, split_files, split_problems
+from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
 from zoo.data.tables.pairs import read_node_pairs
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.pairs import (
-    NEGATIVES,
     Known,
     LinkRows,
     Links,
+    Negatives,
     links_of,
     numbers_of,
     with_links,
     with_pairs,
 )
+from zoo.system.files import user_path
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import LinkTask
 
@@ -39,6 +40,9 @@ SPLIT = "ratio-85-5-10"
 """The usual split of links, that of the GAE (arXiv 1611.07308)."""
 
 _LOG = logging.getLogger(__name__)
+
+FEW = 100
+"""Links of validation below which a warning is due."""
 
 FEWEST = 10
 """Links that a graph has at least."""
@@ -148,29 +152,48 @@ class LinkData:
         kept[links] = True
         return with_links(self.whole, self.links, kept)
 
-    def candidates(self, rows: Tensor, spec: Spec, count: int, known: Known, seed: int) -> Tensor:
+    def candidates(
+        self, rows: Tensor, negatives: Negatives, count: int | None, seed: int
+    ) -> Tensor:
         """Return some links (m,), each with pairs that are none behind it, (m, 1 + count, 2).
 
-        Which of its ends comes first is drawn.
+        Which of its ends comes first is drawn. Where a table has more for one link than for
+        another, -1 fills up.
 
         Args:
             rows: which links.
-            spec: a word of `NEGATIVES`.
-            count: pairs without a link for each.
-            known: the links that no drawn pair may be.
+            negatives: what gives them.
+            count: pairs without a link for each; None: all that a table has.
             seed: of what is drawn.
         """
         generator = torch.Generator().manual_seed(seed)
         pairs = self.links.pairs[rows]
         turned = torch.rand(len(pairs), generator=generator) < 0.5
         pairs = torch.where(turned.unsqueeze(1), pairs.flip(1), pairs)
-        others = pick(NEGATIVES, spec, known)(pairs, count, generator)
+        others = negatives(pairs, count, generator)
         return torch.cat([pairs.unsqueeze(1), others], dim=1)
 
-    def known(self, links: Tensor | None = None) -> Known:
-        """Return some links (m,), or all, to be asked whether pairs are among them."""
+    def known(self, links: Tensor | None = None, part: str | None = None) -> Known:
+        """Return some links (m,), or all, to be asked whether pairs are among them.
+
+        Args:
+            links: which.
+            part: of the split, of which tables of pairs are read.
+        """
         pairs = self.links.pairs if links is None else self.links.pairs[links]
-        return Known(pairs, self.whole.num_nodes())
+        return Known(pairs, self.whole.num_nodes(), part, self._read)
+
+    def _read(self, path: str, ends: tuple[str, ...], part: str | None) -> Tensor:
+        """Return the nodes of the rows of a table of pairs, of a part where it says any, (Q, k)."""
+        rows = read_node_pairs(user_path(path), self.nodes, ends=ends, split="split")
+        if rows.parts is None or part is None:
+            return rows.nodes
+        own = rows.parts == part
+        if not own.any() and part == "train":  # which is told beside the others
+            own = rows.parts == "val"
+        if not own.any():
+            raise ZooError(f"{path} has no rows of {part} in its column 'split'; write some.")
+        return rows.nodes[torch.from_numpy(own)]
 
     def names(self, pairs: Tensor) -> np.ndarray:
         """Return what the user calls both nodes of pairs (P, 2)."""
@@ -275,3 +298,14 @@ def _warn_of_unused(count: int, data: Dataset) -> None:
         f"{data.name}: links in no part of the split are neither predicted nor seen ({count:,} "
         "such)."
     )
+
+
+def warn_of_few_links(data: Any, split: Split) -> None:
+    """Log a warning if validation has so few links that chance tells which epoch is the best."""
+    count = len(split.val)
+    if isinstance(data, LinkData) and count < FEW:
+        _LOG.warning(
+            f"validation has {count} links of {data.name}, by which chance chooses the best epoch; "
+            f"give it {FEW} or more (split: {{name: ratio, train: 60, val: 20, test: 20}}), or "
+            "average many seeds."
+        )

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
-from zoo.data.canonical import graph_of
+from zoo.data.canonical import graphs_of
+from zoo.data.features import transform_features
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
-    GraphArrays,
     check_features,
     dense,
 )
@@ -40,7 +40,7 @@ GRAPHS_SPLIT, NUMBERS_SPLIT = "stratified-80-10-10", "ratio-80-10-10"
 SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
 """The encoding of a set of graphs where a recipe names none: models see structure by it."""
 
-SET_READOUT: Spec = "sum"
+SET_READOUT: Spec = "max"
 """The readout of a set of graphs where a recipe names none."""
 
 Pooling = Literal["mean", "class-token"]
@@ -125,6 +125,7 @@ class Samples(Separate):
         feature_names: the name of each column of x; None where columns have none.
         edge_feature_names: the name of each feature of edges; None likewise.
         transform: what was done to the features, in the words of `FEATURES`.
+        moments: the means and deviations, (2, F), by which it was done; None: by none.
         smiles: of molecules, one for each (S,); None of others.
         unread: rows of a file that could not be read, and are no samples, to their ids.
         batching: the mini-batch strategies that it may be trained by, the default one first.
@@ -160,6 +161,7 @@ class Samples(Separate):
     feature_names: tuple[str, ...] | None = None
     edge_feature_names: tuple[str, ...] | None = None
     transform: Spec = "raw"
+    moments: Tensor | None = None
     smiles: tuple[str, ...] | None = None
     unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
 
@@ -173,22 +175,7 @@ class Samples(Separate):
         direction: Direction = "both",
     ) -> Samples:
         """Make a data set of checked arrays of many graphs; the options are those of one."""
-        sizes = np.bincount(arrays.owners)
-        first = np.cumsum(sizes) - sizes
-        owners = arrays.owners[arrays.edges[:, 0]]
-        order = np.argsort(owners, kind="stable")
-        cuts = np.searchsorted(owners[order], np.arange(1, len(sizes)))
-        graphs = []
-        for number, rows in enumerate(np.split(order, cuts)):
-            one = GraphArrays(
-                arrays.edges[rows] - first[number],
-                np.full(sizes[number], -1),
-                arrays.features[:0],
-                weights=None if arrays.weights is None else arrays.weights[rows],
-                edge_features=None if arrays.edge_features is None else arrays.edge_features[rows],
-                form=None if arrays.forms is None else arrays.forms[number],
-            )
-            graphs.append(graph_of(one, duplicates, direction, "together"))
+        graphs = graphs_of(arrays, duplicates, direction)
         usual = GRAPHS_SPLIT if arrays.task in (GRAPHS, GRAPH_BINARY) else NUMBERS_SPLIT
         return cls(
             name=name,
@@ -265,6 +252,16 @@ class Samples(Separate):
         x = torch.cat([torch.from_numpy(x), self.x[:, first:]], dim=1)
         names = (*names, *(self.feature_names or ())[first:])
         return dataclasses.replace(self, x=x, feature_names=names, learnt=tuple(learnt))
+
+    def transformed(self, features: Spec, moments: Tensor | None = None) -> Samples:
+        """Return the data set with raw features changed as a word of `FEATURES` says.
+
+        Args:
+            features: the word.
+            moments: means and deviations, (2, F), for `standard`; None: those of all nodes.
+        """
+        x, moments = transform_features(self.x, features, moments)
+        return dataclasses.replace(self, x=x, moments=moments, transform=features)
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> Samples:
         """Return the data set with the encoding of each graph, a function of it, beside x.
@@ -354,12 +351,16 @@ class Samples(Separate):
 def encodings_of(
     graphs: Sequence[DGLGraph], encode: Callable[[DGLGraph], Tensor]
 ) -> Encodings | None:
-    """Return the encoding of each graph, a function of it; None where it has no columns."""
-    rows = [*map(encode, graphs)]
-    if rows[0].shape[1] == 0:
+    """Return the encoding of each graph, a function of it; None where it has no columns.
+
+    They are computed together where the function has an `of_each`, as `zoo.encodings.Encoder`.
+    """
+    of_each = getattr(encode, "of_each", lambda graphs: torch.cat([*map(encode, graphs)]))
+    rows = of_each(graphs)
+    if rows.shape[1] == 0:
         return None
-    sizes = torch.tensor([*map(len, rows)])
-    return Encodings(torch.cat(rows).float(), sizes.cumsum(0) - sizes)
+    sizes = torch.tensor([graph.num_nodes() for graph in graphs])
+    return Encodings(rows.float(), sizes.cumsum(0) - sizes)
 
 
 def _with_last_rows(rows: Tensor, sizes: Tensor, value: float = 0.0) -> Tensor:

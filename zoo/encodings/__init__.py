@@ -3,6 +3,7 @@
 from zoo.encodings.positional import (
     ENCODINGS,
     SIGNED,
+    Encoder,
     flip_signs,
     laplacian,
     laplacian_report,
@@ -12,6 +13,7 @@ from zoo.encodings.positional import (
 
 __all__ = [
     "ENCODINGS",
+    "Encoder",
     "SIGNED",
     "flip_signs",
     "laplacian",

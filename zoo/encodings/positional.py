@@ -8,7 +8,10 @@ cache signs are canonical, and `flip_signs` draws random ones for training.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +20,7 @@ from scipy.sparse import csgraph
 from torch import Tensor
 from tqdm import tqdm
 
-from zoo.config.options import Few, Table, value_problems
+from zoo.config.options import Few, Spec, Table, pick, value_problems
 from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
@@ -115,6 +118,54 @@ def flip_signs(x: Tensor, columns: int) -> Tensor:
 ENCODINGS = Table("encoding", {"none": none, "laplacian": laplacian, "random_walk": random_walk})
 
 
+def _laplacian_of_each(graphs: Sequence[Any], *, k: Few = 16) -> Tensor:
+    """Return `laplacian` of each graph, (M, k) for M nodes in all."""
+    _check("k", k)
+    pattern, owners, threads = *_blocks(graphs), torch.get_num_threads()
+    return _cached_of_each(
+        "laplacian", pattern, owners, k, lambda: _solve_each(pattern, owners, k, threads)
+    )
+
+
+def _random_walk_of_each(graphs: Sequence[Any], *, steps: Few = 16) -> Tensor:
+    """Return `random_walk` of each graph, (M, steps): no walk leaves its graph."""
+    _check("steps", steps)
+    pattern, owners = _blocks(graphs)
+    return _cached_of_each(
+        "random_walk", pattern, owners, steps, lambda: _return_probabilities(pattern, steps)
+    )
+
+
+_OF_EACH = {laplacian: _laplacian_of_each, random_walk: _random_walk_of_each}
+"""Encoding to what computes it of many graphs together, which gives the same numbers."""
+
+
+class Encoder:
+    """An encoding of a recipe: `encoder(graph)` is (N, k); `encoder.of_each(graphs)` (M, k).
+
+    Args:
+        spec: a word of `ENCODINGS`, with options.
+    """
+
+    def __init__(self, spec: Spec):
+        self.spec = spec
+
+    def __call__(self, graph) -> Tensor:
+        """Return the encoding of a graph, (N, k)."""
+        return pick(ENCODINGS, self.spec, graph)
+
+    def of_each(self, graphs: Sequence[Any]) -> Tensor:
+        """Return the encodings of many graphs, one after another, (M, k) for M nodes in all.
+
+        Those of the zoo are computed together, and cached in one file.
+        """
+        name = self.spec if isinstance(self.spec, str) else self.spec["name"]
+        together = _OF_EACH.get(ENCODINGS.get(name))
+        if together is None or len(graphs) == 1:
+            return torch.cat([self(graph) for graph in graphs])
+        return pick(Table("encoding", {name: together}), self.spec, graphs)
+
+
 def _check(name: str, value: object) -> None:
     for problem in value_problems(Few, value, (name,)):
         raise ZooError(f"encoding: {problem}; write a whole number from 1, such as {name}: 16.")
@@ -122,22 +173,33 @@ def _check(name: str, value: object) -> None:
 
 def _pattern(graph) -> sparse.csr_array:
     """Return the binary symmetric adjacency matrix (N, N), canonical CSR, without self-loops."""
-    graph = getattr(graph, "graph", graph)  # a data set holds its graph
-    if (size := _BYTES * graph.num_edges()) > available_memory():
+    return _blocks([graph])[0]
+
+
+def _blocks(graphs: Sequence[Any]) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return the matrices of graphs as blocks of one, (M, M), and the graph of each node, (M,)."""
+    graphs = [getattr(graph, "graph", graph) for graph in graphs]  # a data set holds its graph
+    edges = sum(graph.num_edges() for graph in graphs)
+    if (size := _BYTES * edges) > available_memory():
         raise ZooError(
-            f"encoding: a graph of {graph.num_edges():,} edges takes {size:,} bytes at least while "
+            f"encoding: a graph of {edges:,} edges takes {size:,} bytes at least while "
             "it is encoded, more than there is memory; write `encoding: none`."
         )
-    source, target = (end.cpu().numpy().astype(np.int32) for end in graph.edges())
-    keep, count = source != target, graph.num_nodes()
-    ends = (
-        np.concatenate([source[keep], target[keep]]),
-        np.concatenate([target[keep], source[keep]]),
-    )
-    pattern = sparse.coo_array((np.ones(len(ends[0])), ends), shape=(count, count)).tocsr()
+    counts = np.array([graph.num_nodes() for graph in graphs])
+    ends = np.empty((2, edges), dtype=np.int32)
+    stop = 0
+    for graph, first in zip(graphs, np.cumsum(counts) - counts, strict=True):
+        start, stop = stop, stop + graph.num_edges()
+        for row, end in zip(ends, graph.edges(), strict=True):
+            row[start:stop] = end.cpu().numpy()
+            row[start:stop] += first
+    source, target = ends[:, ends[0] != ends[1]]
+    both = np.concatenate([source, target]), np.concatenate([target, source])
+    count = int(counts.sum())
+    pattern = sparse.coo_array((np.ones(len(both[0])), both), shape=(count, count)).tocsr()
     pattern.sum_duplicates()
     pattern.data[:] = 1
-    return pattern
+    return pattern, np.repeat(np.arange(len(graphs)), counts)
 
 
 def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
@@ -148,7 +210,7 @@ def _normalised(pattern: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
-def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> dict:
+def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict], *more) -> dict:
     """Return what `compute` returns, from the cache if it is there."""
     count = pattern.shape[0]
     if 12 * count * columns > available_memory():  # in single precision, and the solver's
@@ -164,8 +226,14 @@ def _cached(kind: str, pattern, columns: int, compute: Callable[[], dict]) -> di
         with on_one_thread():
             return compute()
 
-    edges = [array.astype("<i8") for array in (pattern.indptr, pattern.indices)]
-    return cached(f"{kind} encoding", [VERSION, count, columns], edges, alone, fits)
+    arrays = [array.astype("<i8") for array in (pattern.indptr, pattern.indices, *more)]
+    return cached(f"{kind} encoding", [VERSION, count, columns], arrays, alone, fits)
+
+
+def _cached_of_each(kind: str, pattern, owners: np.ndarray, columns: int, compute) -> Tensor:
+    """Return the encodings that `compute` returns, from the cache if they are there."""
+    stored = _cached(f"{kind} of graphs", pattern, columns, compute, np.bincount(owners))
+    return torch.from_numpy(stored["encoding"])
 
 
 def _laplacian(graph, k: int) -> dict[str, np.ndarray]:
@@ -176,39 +244,109 @@ def _laplacian(graph, k: int) -> dict[str, np.ndarray]:
 
 def _solve(pattern: sparse.csr_array, k: int, threads: int) -> dict[str, np.ndarray]:
     """Return the encoding and its report; see `laplacian` and `laplacian_report`."""
-    matrix, degrees = _normalised(pattern), pattern.sum(axis=1)
-    components, label = csgraph.connected_components(pattern, directed=False)
-    trivial = np.sqrt(degrees / np.maximum(np.bincount(label, weights=degrees)[label], 1))
-    nodes, sizes = np.argsort(label, kind="stable"), np.bincount(label)
-    start, dense = np.cumsum(sizes) - sizes, max(_DENSE, 4 * k)
-    pairs, solvers, missed = [], [], [0.0]  # a pair: eigenvalue, nodes, vector
-    for size in np.unique(sizes[(sizes > 1) & (sizes <= dense)]):
-        first, batch = start[sizes == size], max(1, 2**22 // size**2)
-        for begin in range(0, len(first), batch):
-            pairs += _dense(matrix, nodes[first[begin : begin + batch, None] + np.arange(size)], k)
-    for index in np.flatnonzero(sizes > dense):
-        members = nodes[start[index] : start[index] + sizes[index]]
-        solver, growth, *eigenpairs = first_pairs(
-            _submatrix(matrix, members), trivial[members], k, threads
-        )
-        pairs += [(value, members, vector) for value, vector in zip(*eigenpairs, strict=True)]
-        solvers.append(solver)
-        missed.append(growth)
-    pairs = sorted(pairs, key=lambda pair: (round(pair[0], 9), pair[1][0]))[:k]
-    values, encoding = np.array([pair[0] for pair in pairs]), np.zeros((len(label), k), np.float32)
-    for column, (_, members, vector) in enumerate(pairs):
-        largest = np.abs(vector) >= (1 - 1e-4) * np.abs(vector).max()
-        encoding[members, column] = vector * np.sign(vector[largest][0])
-    _, residual, orthogonality = quality(matrix, trivial, encoding[:, : len(values)])
+    components = _Components.of(pattern, np.zeros(pattern.shape[0], dtype=int))
+    pairs, solvers, missed = components.eigenpairs(k, threads)
+    encoding = np.zeros((pattern.shape[0], k), np.float32)
+    _write(encoding, pairs[:k])
+    values = np.array([pair.value for pair in pairs[:k]])
+    checked = components.matrix, components.trivial, encoding[:, : len(values)]
+    _, residual, orthogonality = quality(*checked)
     return {
         "encoding": encoding,
         "eigenvalues": values,
         "residual": np.float64(residual),
         "orthogonality": np.float64(orthogonality),
-        "missed": np.float64(max(missed)),
-        "components": np.int64(components),
+        "missed": np.float64(missed),
+        "components": np.int64(len(components.sizes)),
         "solvers": np.array(solvers, dtype=np.str_),
     }
+
+
+def _solve_each(pattern, owners: np.ndarray, k: int, threads: int) -> dict[str, np.ndarray]:
+    """Return the encoding of each graph, for the graph of each node (M,)."""
+    pairs, _, _ = _Components.of(pattern, owners).eigenpairs(k, threads)
+    encoding = np.zeros((pattern.shape[0], k), np.float32)
+    for _, own in itertools.groupby(pairs, lambda pair: owners[pair.nodes[0]]):
+        _write(encoding, itertools.islice(own, k))
+    return {"encoding": encoding}
+
+
+class _Eigenpair(NamedTuple):
+    """An eigenvalue, the nodes of its component (n,), and the eigenvector on them, (n,)."""
+
+    value: float
+    nodes: np.ndarray
+    vector: np.ndarray
+
+
+def _write(encoding: np.ndarray, pairs: Iterable[_Eigenpair]) -> None:
+    """Write eigenvectors to the columns of an encoding, the largest entry positive."""
+    for column, (_, nodes, vector) in enumerate(pairs):
+        largest = np.abs(vector) >= (1 - 1e-4) * np.abs(vector).max()
+        encoding[nodes, column] = vector * np.sign(vector[largest][0])
+
+
+class _Components(NamedTuple):
+    """The connected components of one graph, or of many.
+
+    Attributes:
+        matrix: S of all of them.
+        trivial: the sum of their eigenvectors of eigenvalue 0, (M,).
+        nodes: (M,) those of one component after those of another.
+        sizes: how many each has.
+        owners: the graph of each component.
+    """
+
+    matrix: sparse.csr_array
+    trivial: np.ndarray
+    nodes: np.ndarray
+    sizes: np.ndarray
+    owners: np.ndarray
+
+    @classmethod
+    def of(cls, pattern: sparse.csr_array, owners: np.ndarray) -> _Components:
+        """Return the components of a pattern, for the graph of each node (M,)."""
+        degrees = pattern.sum(axis=1)
+        _, label = csgraph.connected_components(pattern, directed=False)
+        trivial = np.sqrt(degrees / np.maximum(np.bincount(label, weights=degrees)[label], 1))
+        nodes, sizes = np.argsort(label, kind="stable"), np.bincount(label)
+        first = nodes[np.cumsum(sizes) - sizes]
+        return cls(_normalised(pattern), trivial, nodes, sizes, owners[first])
+
+    def eigenpairs(self, k: int, threads: int) -> tuple[list[_Eigenpair], list[str], float]:
+        """Return the first k pairs of each graph at least, solvers, and what they missed.
+
+        They are ordered by graph, eigenvalue and first node.
+        """
+        start, dense = np.cumsum(self.sizes) - self.sizes, max(_DENSE, 4 * k)
+        some = []
+        for size in np.unique(self.sizes[(self.sizes > 1) & (self.sizes <= dense)]):
+            alike, batch = np.flatnonzero(self.sizes == size), max(1, 2**22 // size**2)
+            some += np.split(alike, range(batch, len(alike), batch))
+
+        def solve(alike: np.ndarray) -> list[_Eigenpair]:
+            members = self.nodes[start[alike, None] + np.arange(self.sizes[alike[0]])]
+            return _dense(self.matrix, members, self.owners[alike], k)
+
+        with ThreadPoolExecutor(threads) as pool:  # LAPACK runs beside others of its kind
+            pairs = [*itertools.chain.from_iterable(pool.map(solve, some))]
+        solvers, missed = [], [0.0]
+        for index in np.flatnonzero(self.sizes > dense):
+            members = self.nodes[start[index] : start[index] + self.sizes[index]]
+            solver, growth, *found = first_pairs(
+                _submatrix(self.matrix, members), self.trivial[members], k, threads
+            )
+            pairs += [
+                _Eigenpair(value, members, vector) for value, vector in zip(*found, strict=True)
+            ]
+            solvers.append(solver)
+            missed.append(growth)
+        graph_of = dict(zip(self.nodes[start].tolist(), self.owners.tolist(), strict=True))
+
+        def rank(pair: _Eigenpair) -> tuple:
+            return graph_of[pair.nodes[0]], round(pair.value, 9), pair.nodes[0]
+
+        return sorted(pairs, key=rank), solvers, max(missed)
 
 
 def _submatrix(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_array:
@@ -216,8 +354,10 @@ def _submatrix(matrix: sparse.csr_array, members: np.ndarray) -> sparse.csr_arra
     return matrix if len(members) == matrix.shape[0] else matrix[members][:, members]
 
 
-def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]:
-    """Solve C components of one size, members (C, size): k pairs (eigenvalue, nodes, vector)."""
+def _dense(
+    matrix: sparse.csr_array, members: np.ndarray, owners: np.ndarray, k: int
+) -> list[_Eigenpair]:
+    """Solve C components of one size, members (C, size), of some graphs (C,): k pairs of each."""
     size = members.shape[1]
     place = np.zeros(matrix.shape[0], dtype=np.int64)
     place[members] = np.arange(size)
@@ -226,10 +366,14 @@ def _dense(matrix: sparse.csr_array, members: np.ndarray, k: int) -> list[tuple]
     blocks[entries.row // size, entries.row % size, place[entries.col]] -= entries.data
     values, vectors = (part.numpy() for part in torch.linalg.eigh(torch.from_numpy(blocks)))
     values, vectors = values[:, 1:], vectors[:, :, 1:]  # the first is trivial: L v = 0
-    best = np.argsort(values.round(9), axis=None, kind="stable")[:k]
+    graphs = np.repeat(owners, size - 1)
+    best = np.lexsort((values.round(9).ravel(), graphs))  # stable
+    _, first, many = np.unique(graphs[best], return_index=True, return_counts=True)
+    best = best[np.arange(len(best)) - np.repeat(first, many) < k]
     rows, columns = np.unravel_index(best, values.shape)
     return [
-        (values[i, j], members[i], vectors[i, :, j]) for i, j in zip(rows, columns, strict=True)
+        _Eigenpair(values[i, j], members[i], vectors[i, :, j])
+        for i, j in zip(rows, columns, strict=True)
     ]
 
 

@@ -7,6 +7,7 @@ first. What is drawn follows from a generator alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -54,12 +55,13 @@ def links_of(graph: dgl.DGLGraph) -> Links:
     """Return the links of a canonical graph."""
     offsets, src = csc(graph)
     dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
-    keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
-    keys = keys.masked_fill(src == dst, -1)
-    known, of_edge = keys.unique(return_inverse=True)
-    if len(known) and known[0] == -1:
-        known, of_edge = known[1:], of_edge - 1
-    pairs = torch.stack([known // graph.num_nodes(), known % graph.num_nodes()], dim=1)
+    first = src > dst  # every link leads both ways, and once to the smaller node
+    keys = dst[first] * graph.num_nodes() + src[first]
+    keys = keys if (keys.diff() > 0).all() else keys.sort().values
+    of_edge = torch.full((len(src),), -1)
+    for way, low, high in ((first, dst, src), (src < dst, src, dst)):
+        of_edge[way] = torch.searchsorted(keys, low[way].long() * graph.num_nodes() + high[way])
+    pairs = torch.stack([keys // graph.num_nodes(), keys % graph.num_nodes()], dim=1)
     return Links(pairs, of_edge)
 
 
@@ -96,8 +98,21 @@ def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
         links: what `links_of` makes of it.
         kept: (M,) bool, which of them.
     """
+    return _with_edges(graph, torch.cat([kept, kept.new_ones(1)])[links.of_edge])  # -1: the last
+
+
+def without_pairs(graph: dgl.DGLGraph, pairs: Tensor) -> dgl.DGLGraph:
+    """Return a canonical graph without the edges between pairs (P, 2), in either direction."""
     offsets, src = csc(graph)
-    stays = torch.cat([kept, kept.new_ones(1)])[links.of_edge]  # the last stands for -1
+    dst = torch.arange(graph.num_nodes()).repeat_interleave(offsets.long().diff())
+    keys = pair_keys(torch.stack([src.long(), dst], dim=1), graph.num_nodes())
+    taken = torch.isin(keys, pair_keys(pairs, graph.num_nodes()))
+    return _with_edges(graph, ~taken | (src == dst))
+
+
+def _with_edges(graph: dgl.DGLGraph, stays: Tensor) -> dgl.DGLGraph:
+    """Return a canonical graph with some of its edges alone, (E,) bool in the order of `csc`."""
+    offsets, src = csc(graph)
     before = torch.cat([offsets.new_zeros(1), stays.cumsum(0).to(offsets.dtype)])
     smaller = from_csc(before[offsets.long()], src[stays])
     for key, values in in_lists(graph).items():
@@ -105,8 +120,14 @@ def with_links(graph: dgl.DGLGraph, links: Links, kept: Tensor) -> dgl.DGLGraph:
     return mark_canonical(smaller)
 
 
-Negatives = Callable[[Tensor, int, torch.Generator], Tensor]
-"""`(pairs (P, 2), count, generator)` to pairs without a link, (P, count, 2)."""
+Negatives = Callable[[Tensor, int | None, torch.Generator], Tensor]
+"""`(pairs (P, 2), count, generator)` to pairs without a link, (P, count, 2).
+
+Where they are given a count of None takes all, as many as the pair with most has; -1 fills up.
+"""
+
+Read = Callable[[str, tuple[str, ...], str | None], Tensor]
+"""`(path, ends, part)` to the nodes of the rows of a table, (Q, k), of a part where it says any."""
 
 
 class Known:
@@ -115,11 +136,16 @@ class Known:
     Args:
         pairs: (M, 2) int64.
         nodes: N, of the graph.
+        part: of the split, that is asked about.
+        read: reads tables of pairs.
     """
 
-    def __init__(self, pairs: Tensor, nodes: int):
+    def __init__(
+        self, pairs: Tensor, nodes: int, part: str | None = None, read: Read | None = None
+    ):
+        self.part, self._read = part, read
         self.nodes, self.keys = nodes, pair_keys(pairs, nodes).unique()
-        self._indices, self._offsets = _adjacency(pairs, nodes)
+        self._pairs = pairs
 
     def has(self, pairs: Tensor) -> Tensor:
         """Return which pairs (P, 2) are links, or a node with itself, (P,) bool."""
@@ -129,26 +155,45 @@ class Known:
         places = torch.searchsorted(self.keys, keys).clamp(max=len(self.keys) - 1)
         return (self.keys[places] == keys) | (pairs[:, 0] == pairs[:, 1])
 
+    def given(self, path: str, *ends: str) -> Tensor:
+        """Return the nodes of the rows of a table, (Q, k), of which the first and last are a pair.
+
+        Raises:
+            ZooError: such a pair is a link, or nothing reads tables here.
+        """
+        if self._read is None:
+            raise ZooError("negatives of a table are of a graph that names its nodes.")
+        rows = self._read(path, ends, self.part)
+        linked = self.has(rows[:, [0, -1]]).nonzero().flatten()
+        if len(linked):
+            of_part = "" if self.part is None else f" of those of {self.part}"
+            raise ZooError(
+                f"{path}: row {int(linked[0]) + 1}{of_part} is a link, or a node with itself "
+                f"({len(linked):,} such), and should be a pair without one; leave it out."
+            )
+        return rows
+
     def neighbour(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
         """Draw a neighbour of each node (P,); a node without any is its own."""
-        degrees = self._offsets[nodes + 1] - self._offsets[nodes]
+        indices, offsets = self.adjacency
+        degrees = offsets[nodes + 1] - offsets[nodes]
         draw = torch.rand(len(nodes), dtype=torch.double, generator=generator)
-        places = self._offsets[nodes] + (draw * degrees).long()
-        chosen = self._indices[places.clamp(max=len(self._indices) - 1)]
+        places = offsets[nodes] + (draw * degrees).long()
+        chosen = indices[places.clamp(max=len(indices) - 1)]
         return torch.where(degrees > 0, chosen, nodes)
 
     @property
     def degrees(self) -> Tensor:
         """How many links each node has, (N,)."""
-        return self._offsets.diff()
+        return self.adjacency[1].diff()
 
-
-def _adjacency(pairs: Tensor, nodes: int) -> tuple[Tensor, Tensor]:
-    """Return the other ends of the links of all nodes (2 M,), and where those of each begin."""
-    src, dst = torch.cat([pairs, pairs.flip(1)]).T
-    counts = torch.bincount(src, minlength=nodes)
-    indices = dst[src.argsort(stable=True)] if len(src) else src.new_zeros(1)
-    return indices, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    @cached_property
+    def adjacency(self) -> tuple[Tensor, Tensor]:
+        """The other ends of the links of all nodes (2 M,), and where those of each begin."""
+        src, dst = torch.cat([self._pairs, self._pairs.flip(1)]).T
+        counts = torch.bincount(src, minlength=self.nodes)
+        indices = dst[src.argsort(stable=True)] if len(src) else src.new_zeros(1)
+        return indices, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def uniform(known: Known) -> Negatives:
@@ -162,7 +207,7 @@ def uniform(known: Known) -> Negatives:
 
 def by_degree(known: Known) -> Negatives:
     """Draw both ends in proportion to how many links a node has: hubs meet hubs."""
-    ends = known._indices  # each node as often as it has links
+    ends = known.adjacency[0]  # each node as often as it has links
 
     def draw(pairs: Tensor, generator: torch.Generator) -> Tensor:
         return ends[torch.randint(len(ends), (len(pairs), 2), generator=generator)]
@@ -194,9 +239,75 @@ def two_hops(known: Known) -> Negatives:
     return _drawn_anew(known, draw, target)
 
 
+def given(known: Known, *, path: str) -> Negatives:
+    """Take the pairs of a table: in evaluation all of them, dealt out to the links of a part.
+
+    Args:
+        path: a table whose first two columns are ids of nodes; where it has a column `split`, the
+            rows of train, val or test are of that part alone.
+    """
+    others = known.given(path, "source", "target")
+
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        if count is not None:
+            return others[torch.randint(len(others), (len(pairs), count), generator=generator)]
+        count = -(-len(others) // max(1, len(pairs)))
+        dealt = torch.full((count * len(pairs), 2), -1)
+        dealt[: len(others)] = others
+        return dealt.unflatten(0, (count, len(pairs))).transpose(0, 1)
+
+    return negatives
+
+
+def given_per_link(known: Known, *, path: str) -> Negatives:
+    """Take the other nodes of a table, by which the second end of each link is replaced.
+
+    Links of training that the table has none for are measured beside pairs that are drawn
+    uniformly.
+
+    Args:
+        path: a table whose first three columns are ids: both ends of a link, and a node that the
+            first end has no link with; a row for each; with a column `split` as `file`.
+    """
+    rows = known.given(path, "source", "target", "other")
+    order = pair_keys(rows[:, :2], known.nodes).argsort(stable=True)
+    others = rows[order][:, [0, 2]]
+    keys, counts = pair_keys(rows[:, :2], known.nodes).unique(return_counts=True)
+    begins = counts.cumsum(0) - counts
+
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        wanted = pair_keys(pairs, known.nodes)
+        place = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        missing = keys[place] != wanted
+        if missing.any() and count is None and known.part == "train":
+            return uniform(known)(pairs, 1, generator)
+        if missing.any():
+            raise ZooError(
+                f"{path} has no row for {int(missing.sum()):,} of {len(pairs):,} links"
+                f"{'' if known.part is None else f' of {known.part}'}; write some for each link, "
+                "or take `file`, the same pairs for all of them."
+            )
+        own, first = counts[place].unsqueeze(1), begins[place].unsqueeze(1)
+        if count is not None:
+            draw = torch.rand(len(pairs), count, dtype=torch.double, generator=generator)
+            return others[first + (draw * own).long()]
+        turn = torch.arange(int(own.max()))
+        chosen = others[(first + turn).clamp(max=len(others) - 1)]
+        return chosen.masked_fill((turn >= own).unsqueeze(2), -1)
+
+    return negatives
+
+
 NEGATIVES = Table(
     "negatives",
-    {"uniform": uniform, "degree": by_degree, "target": target, "hard": two_hops},
+    {
+        "uniform": uniform,
+        "degree": by_degree,
+        "target": target,
+        "hard": two_hops,
+        "file": given,
+        "file-per-link": given_per_link,
+    },
 )
 """Word to builder `(known links) -> Negatives`."""
 
@@ -212,8 +323,8 @@ def _drawn_anew(
         ZooError: some still are after many times, as in a graph where almost all pairs are links.
     """
 
-    def negatives(pairs: Tensor, count: int, generator: torch.Generator) -> Tensor:
-        wanted = pairs.repeat_interleave(count, dim=0)
+    def negatives(pairs: Tensor, count: int | None, generator: torch.Generator) -> Tensor:
+        wanted = pairs.repeat_interleave(1 if count is None else count, dim=0)
         chosen = draw(wanted, generator)
         for _ in range(TRIES):
             wrong = known.has(chosen).nonzero().squeeze(1)

@@ -11,13 +11,13 @@ from torch.nn import functional
 from zoo.canonical_form import WEIGHT, derived
 from zoo.config.learnt_columns import scales, unscaled
 from zoo.config.metadata import About
-from zoo.config.options import Count, pick, value_problems
+from zoo.config.options import Count, value_problems
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
 from zoo.data.files.graph_set_arrays import OF_LABELS
 from zoo.data.samples import Samples
-from zoo.encodings import ENCODINGS
+from zoo.encodings import Encoder
 from zoo.errors import ZooError
 from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import Model
@@ -46,7 +46,7 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     if context is not None:
         data = _concatenate(match_columns(model, context), data)
     data = _with_graph_of_training(data, about)
-    data = data.encoded(lambda graph: pick(ENCODINGS, about.encoding, graph))
+    data = data.encoded(Encoder(about.encoding))
     virtual = word(model.config.get("readout") or "") == VIRTUAL_NODE
     return data.with_virtual_nodes() if virtual else data
 

@@ -231,9 +231,11 @@ def _options_of_set(
 ) -> dict[str, Any]:
     """Return those of the options of training that other graphs can have.
 
-    Columns of degrees are those that the weights read, whatever the features of these graphs.
+    Columns of degrees are those that the weights read, whatever the features of these graphs, and
+    the weights know what is done to features.
     """
     tables = has_graph_table(path)
+    options = {key: value for key, value in options.items() if key != "features"}
     options = _options_of_table(path, options, own, columns) if tables else options
     if features is None:
         return options

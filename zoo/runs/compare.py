@@ -182,7 +182,7 @@ def _check_one_dataset(names: Sequence[str], entries: Sequence[Candidate]) -> No
 
 def _measured(plan: Plan) -> list[Any] | None:
     """Return what links are compared with in validation and test; None of nodes."""
-    return plan.task and [word(plan.task["compared"]), plan.task["candidates"]]
+    return plan.task and [plan.task["compared"], plan.task["candidates"]]
 
 
 def _check_same_files(entries: Sequence[Candidate]) -> None:

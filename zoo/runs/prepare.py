@@ -6,6 +6,7 @@ import functools
 import logging
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.features import far_from_standard
-from zoo.data.links import LinkData
+from zoo.data.links import LinkData, warn_of_few_links
 from zoo.data.load import load_data, own_files, usual_structure
 from zoo.data.snapshots import with_columns
 from zoo.data.splits import (
@@ -30,7 +31,7 @@ from zoo.data.splits import (
     split_of,
     warn_of_small_classes,
 )
-from zoo.encodings import ENCODINGS, flip_signs
+from zoo.encodings import Encoder, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
 from zoo.inference.training_data import split_from_start, training_of
@@ -39,7 +40,7 @@ from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPH_METRICS, GRAPHS, LINKS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
@@ -114,12 +115,13 @@ def prepare(plan: Plan) -> Prepared:
         for split in splits:
             class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
         warn_of_small_classes(data, plan.split)
+        warn_of_few_links(data, splits[0])
         log_kept_nodes(plan.split, data)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None
     data = data.trained_on(splits[0].train)
     _warn_of_scales(plan, data)
-    encoded = data.encoded(lambda graph: pick(ENCODINGS, plan.encoding, graph))
+    encoded = data.encoded(Encoder(plan.encoding))
     encoded_columns = encoded.inputs - data.inputs
     if encoded.inputs == 0:
         raise ZooError(
@@ -187,7 +189,7 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
             f"({shortened(scaled, 4)}); `dataset.numbers=raw` leaves them as they are."
         )
     x = getattr(data, "x", None)
-    raw = columns is None and data.transform == "raw" and own_files(plan.dataset)
+    raw = columns is None and plan.dataset.get("features") == "raw" and own_files(plan.dataset)
     if raw and isinstance(x, Tensor) and x.is_floating_point() and far_from_standard(x):
         warn(
             f"features of {data.name} lie apart in scale, or far from 0 and 1, and are taken as "
@@ -227,7 +229,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 def check_task(plan: Plan, task: Task) -> None:
     """Refuse a model that does not do what the data is for, and options that the task has not."""
     name = plan.model["name"]
-    if plan.readout is not None and task.name not in (*GRAPH_METRICS, SEQUENCES):
+    if plan.readout is not None and task.name not in OF_GRAPHS:
         raise ZooError(
             f"{plan.dataset['name']} has answers for nodes or links, and a readout makes one for "
             "each graph of a set; leave `readout` out."
@@ -237,6 +239,11 @@ def check_task(plan: Plan, task: Task) -> None:
         raise ZooError(
             f"{name} is no model of the task {task.name}, which {plan.dataset['name']} is for; "
             f"choose from {', '.join(sorted(others))}."
+        )
+    if task.metric_name == "mrr" and word(plan.task["compared"]) == "file":
+        raise ZooError(
+            "mrr is the rank of a link among pairs of its own, and `compared: file` has the same "
+            "for all; write `file-per-link`, or `train.metric=hits@50`."
         )
     if MODELS[name].alone and plan.dataset.get("readout") == "class-token":
         raise ZooError(
@@ -324,7 +331,7 @@ def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
 def hash_files(plan: Plan) -> dict[str, str]:
     """Return the SHA-256 of one's own data, and of weights to start from, by their names."""
     paths = [user_path(plan.graph["path"])] if "path" in plan.graph else []
-    paths += split_files(plan.split).values()
+    paths += [*split_files(plan.split).values(), *_files_of_negatives(plan)]
     paths = [*own_files(plan.dataset), *(path for path in paths if path.is_file())]
     names = [path.name for path in paths]
     digests = {
@@ -337,12 +344,18 @@ def hash_files(plan: Plan) -> dict[str, str]:
     return digests
 
 
+def _files_of_negatives(plan: Plan) -> list[Path]:
+    specs = [plan.task[key] for key in ("negatives", "compared")] if plan.task else []
+    return [user_path(spec["path"]) for spec in specs if isinstance(spec, dict) and "path" in spec]
+
+
 def hash_data_files(plan: Plan, recorded: dict[str, str] | None = None) -> dict[str, str]:
     """Return the SHA-256 of a plan's own data alone, as a run has recorded them or as now."""
     if recorded is None:
-        return hash_files(dataclasses.replace(plan, split=None, start_from=None))
+        return hash_files(dataclasses.replace(plan, split=None, task=None, start_from=None))
     others = [*plan.imports, *([plan.start_from["weights"]] if plan.start_from else [])]
-    names = {path_name(path) for path in [*others, *split_files(plan.split).values()]}
+    others += [*split_files(plan.split).values(), *_files_of_negatives(plan)]
+    names = {path_name(path) for path in others}
     return {name: recorded[name] for name in recorded.keys() - names}
 
 

@@ -40,6 +40,9 @@ GRAPH_METRICS = {
 }
 """Every task of a set of graphs, and its metric: that of the like task of nodes."""
 
+OF_GRAPHS = (*GRAPH_METRICS, SEQUENCES)
+"""The tasks that have an answer for each graph, or sequence, of many."""
+
 TARGETS, NUMBERS = (MULTILABEL, GRAPH_MULTILABEL), (REGRESSION, GRAPH_REGRESSION)
 """The tasks whose labels are targets of yes or no, and those whose labels are numbers."""
 

@@ -15,13 +15,19 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Count, Spec, Table
+from zoo.config.recipe import word
 from zoo.errors import ZooError
 from zoo.graphs.pairs import NEGATIVES
 from zoo.tasks.decoders import DECODERS
 from zoo.tasks.labels import LINKS
 from zoo.tasks.losses import LOSSES, mean_loss
-from zoo.tasks.metrics import METRICS_OF
+from zoo.tasks.metrics import METRICS_OF, NO_PAIR
 from zoo.tasks.task import TASKS, Task, need_finite
+
+PER_LINK = "file-per-link"
+
+GIVEN = ("file", PER_LINK)
+"""The negatives that a table has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +67,18 @@ def link_prediction(
         negatives: how pairs without a link are drawn in training, anew in every step.
         per_link: how many of them for each link.
         compared: how those are drawn that links are compared with in validation and test, once.
-        candidates: how many of these for each link; of `mrr` and `hits@K` write some hundreds.
+        candidates: how many of these for each link; of `mrr` and `hits@K` write some hundreds. Of
+            tables all are taken.
         dim: numbers that the model says of each node, which the decoder reads.
+
+    Raises:
+        ZooError: a number of candidates beside a table that has them.
     """
+    if word(compared) in GIVEN and candidates > 1:
+        raise ZooError(
+            f"`compared: {word(compared)}` takes all pairs of its table; leave `candidates` out."
+        )
+    ranked = candidates > 1 or word(compared) == PER_LINK
     return LinkTask(
         name=LINKS,
         kind="links",
@@ -72,7 +87,7 @@ def link_prediction(
         metric=roc_auc,
         outputs=lambda classes: dim,
         own={"roc-auc": roc_auc, "average-precision": average_precision},
-        also=tuple(name for name in METRICS_OF["links"] if name != "mrr" or candidates > 1),
+        also=tuple(name for name in METRICS_OF["links"] if name != "mrr" or ranked),
         decoder=decoder,
         negatives=negatives,
         per_link=per_link,
@@ -107,10 +122,11 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 
 
 def _linked(logits: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Return which candidates are links, and their scores, both (P (1 + K),)."""
+    """Return which candidates are links, and their scores, both (P (1 + K),) or fewer."""
     if not len(logits):
         raise ZooError("there are no links in a part of the split; choose another one.")
     need_finite(logits)
     linked = torch.zeros_like(logits, dtype=torch.bool)
     linked[:, 0] = True
-    return linked.flatten().cpu().numpy(), logits.detach().float().flatten().cpu().numpy()
+    there = logits > NO_PAIR
+    return linked[there].cpu().numpy(), logits[there].detach().float().cpu().numpy()

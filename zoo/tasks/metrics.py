@@ -114,6 +114,10 @@ def rmse() -> Metric:
     return _of_numbers("root_mean_squared_error")
 
 
+NO_PAIR = -1e30
+"""The score of what stands in for a pair where a link is compared with fewer than others."""
+
+
 def mrr() -> Metric:
     """Mean of 1 / the rank of a link among its candidates, by OGB (arXiv 2005.00687)."""
 
@@ -130,6 +134,7 @@ def hits(k: int) -> Callable[[], Metric]:
     def at_k() -> Metric:
         def measure(scores: np.ndarray, y: np.ndarray) -> float:
             negatives = scores[:, 1:].ravel()
+            negatives = negatives[negatives > NO_PAIR]
             if len(negatives) < k:
                 raise ValueError(f"there are {len(negatives)} pairs without a link, fewer than {k}")
             return float(_of_ogb("ogbl-collab", scores[:, 0], negatives, K=k)[f"hits@{k}"])

@@ -152,6 +152,10 @@ class FullBatch:
         """Yield the mini-batches of an epoch: one."""
         yield Batch(self.data.graph, self.data.x, self.data.y, self.train)
 
+    def on_whole_graph(self) -> FullBatch | FullBatchWhereItFits:
+        """Return what evaluates on the whole graph at once: itself, if it does."""
+        return self
+
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C)."""
         return forward(self.data.graph, self.data.x)[upload(nodes, self.device)]
@@ -382,6 +386,11 @@ class Batches(DataParallelBatches):
         self.is_train = torch.zeros(len(data.x), dtype=torch.bool)
         self.is_train[train] = True
         self.known = known_numbers(data.y)
+
+    def on_whole_graph(self) -> FullBatch | FullBatchWhereItFits:
+        """Return what evaluates on the whole graph at once."""
+        loader = FullBatchWhereItFits if self.device.type != "cpu" else FullBatch
+        return loader(self.data, self.train, self.device)
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield this process's batches of an epoch; any without training nodes is left out."""
@@ -752,7 +761,7 @@ BATCHING = Table(
         "samples": SampleBatches,
         "snapshots": SnapshotBatches,
         "tokens": "zoo.sequences.batches:TokenBatches",
-        "links": "zoo.training.links:LinkBatches",
+        "links": "zoo.training.links:link_batches",
     },
 )
 """Word to builder `(data, train, device, *, options) -> loader`.

@@ -48,7 +48,6 @@ from zoo.training.batches import (
     Batches,
     DataParallelBatches,
     FullBatch,
-    FullBatchWhereItFits,
     InductiveEvaluation,
     Score,
     ShardedBatches,
@@ -486,9 +485,8 @@ class Trainer:
         elif self.evaluation == "layerwise":
             self.eval_loader = Layerwise(data, self.device)
             infer(self.model, self.eval_loader, self.precision, self.eval_loader.check)
-        elif self.evaluation == "full" and self._uses_mini_batches:
-            on_gpu = torch.device(self.device).type != "cpu"
-            self.eval_loader = (FullBatchWhereItFits if on_gpu else FullBatch)(*loader_args)
+        elif self.evaluation == "full":
+            self.eval_loader = self.train_loader.on_whole_graph()
         if self.eval_loader is not self.train_loader and process_group.rank() > 0:
             self.eval_loader = None  # rank 0 evaluates for all
         full_batch = type(self.train_loader) is FullBatch

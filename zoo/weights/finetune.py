@@ -145,17 +145,20 @@ def finetuning(
     }
 
 
-def of_other_rows(recipe: dict[str, Any], dataset: dict[str, Any]) -> dict[str, Any]:
-    """Return the recipe of a fine-tuning from nodes to links, or back, without what is of rows.
+def of_other_rows(
+    recipe: dict[str, Any], dataset: dict[str, Any], others: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the recipe of a fine-tuning from nodes to links or graphs, or back.
 
-    Links are neither divided nor taken in batches nor measured as nodes are.
+    These are neither divided nor taken in batches nor measured as nodes are.
 
     Args:
         recipe: what `finetuning` returned, with a split.
         dataset: the data, without it.
+        others: further keys that are left to their defaults.
     """
     train = {key: value for key, value in recipe["train"].items() if key not in OF_ROWS}
-    kept = {key: value for key, value in recipe.items() if key != "seeds"}
+    kept = {key: value for key, value in recipe.items() if key not in ("seeds", *others)}
     return {**kept, "dataset": dataset, "train": train}
 
 

@@ -13,7 +13,7 @@ from zoo.config.scores import figure
 from zoo.config.yaml_lines import recipe_text
 from zoo.errors import printable
 from zoo.registry import MODELS, Model
-from zoo.tasks.labels import GRAPH_METRICS, SEQUENCES
+from zoo.tasks.labels import GRAPH_METRICS, OF_GRAPHS, SEQUENCES
 
 _TAGS = {
     "node-forecasting": "time-series-forecasting",
@@ -62,7 +62,7 @@ def citation(name: str) -> str | None:
 
 
 def _data(model: Model, about: About) -> str:
-    unit = "graph" if about.task in (*GRAPH_METRICS, SEQUENCES) else "node"
+    unit = "graph" if about.task in OF_GRAPHS else "node"
     gives, reads = f"logits per {unit}", f"{model.config['in_dim']} numbers per node"
     if model.tokenizer is not None:
         gives, reads = "logits per token", f"text, in {model.config['in_dim']} tokens"

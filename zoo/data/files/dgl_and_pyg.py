@@ -473,17 +473,25 @@ def read_graphs(
     choice: EdgeColumns,
     degrees: int | None,
     task: str | None = None,
+    labels: bool = True,
 ) -> GraphSetArrays:
     """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
 
     Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
     `Data`, of their `to_dict()`, or what it keeps in its folder `processed`. The options are those
-    of `from_dgl_list` and `from_pyg_list`.
+    of `from_dgl_list` and `from_pyg_list`; without `labels` these are not looked at.
     """
     if _is_dgl(path):
-        return from_dgl_list(*read_bin(path), label, feature, choice, degrees, task)
+        graphs, own = read_bin(path)
+        own, label = (own, label) if labels else ({}, None)
+        return from_dgl_list(graphs, own, label, feature, choice, degrees, task)
     content = unpack(read_pt(path))
     graphs = content if isinstance(content, list) else [content]
+    if not labels and all(map(_is_graph, graphs)):
+        skip = {*LABELS, *([label] if isinstance(label, str) else label or ())}
+        dicts = [_to_dict(graph) for graph in graphs]
+        graphs = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
+        label = None
     return from_pyg_list(graphs, label, feature, choice, degrees, task)
 
 

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count, Number, Spec, Table
+from zoo.data.features import FEATURES
 from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph, read_graphs
 from zoo.data.files.graph_arrays import (
     Direction,
@@ -147,6 +148,7 @@ def series_of_json(
 def read_tu(
     path: Path,
     *,
+    features: Annotated[Spec, FEATURES] = "raw",
     degrees: Number | None = None,
     edge_features: Literal["use", "ignore"] = "use",
     readout: Literal["mean"] | None = None,
@@ -158,6 +160,7 @@ def read_tu(
 
     Args:
         path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
+        features: what is done to the features first.
         degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
             nodes have neither labels nor attributes, or all the same.
         edge_features: labels and attributes of edges, if there are some.
@@ -174,13 +177,15 @@ def read_tu(
         )
         if edge_features == "ignore":
             arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays)
+        return Samples.of_graphs(path.name, arrays).transformed(features)
 
 
 def read_list(
     path: Path,
     *,
+    features: Annotated[Spec, FEATURES] = "raw",
     label: Names | None = None,
+    labels: Labels = "use",
     feature: str | None = None,
     weight: str | None = None,
     weights: Weights = None,
@@ -198,9 +203,11 @@ def read_list(
 
     Args:
         path: the `.pt` or `.bin`.
+        features: what is done to the features first.
         label: the tensor that is the label of a graph, left out `y` or `label`; in a `.bin` which
             of the labels that were saved with the graphs, left out the only ones. Of several names
             each is a number that is predicted.
+        labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
         feature: the node data that is the features; left out, `x`, `feat` and the like.
         weight: the edge data that is their weight, such as `edge_weight`.
         weights: `ignore` reads the graphs without weights of edges.
@@ -215,14 +222,17 @@ def read_list(
     """
     choice = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a list of graphs"):
-        arrays = read_graphs(path, list_names(label), feature, choice, degrees, task)
-        return Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
+        arrays = read_graphs(
+            path, list_names(label), feature, choice, degrees, task, labels == "use"
+        )
+        data = Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
+        return data.transformed(features)
 
 
 def read_graph_tables(
     path: Path,
     *,
-    graph: str = "graph",
+    graph_column: str = "graph",
     id: str = "id",
     label: Names | None = None,
     labels: Labels = "use",
@@ -257,8 +267,8 @@ def read_graph_tables(
 
     Args:
         path: the folder that has them.
-        graph: column of nodes: the name of the graph of each; of edges too, where nodes of several
-            graphs have the same id; of graphs their own, where it is there.
+        graph_column: column of nodes: the name of the graph of each; of edges too, where nodes of
+            several graphs have the same id; of graphs their own, where it is there.
         id: column of nodes: what each is called in its graph; of graphs their names, where they
             have no column `graph`.
         label: column of graphs, or list of several: the class, or the number to predict.
@@ -302,8 +312,8 @@ def read_graph_tables(
     edge_columns = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a folder of tables of graphs"):
         arrays = read_graphs_nodes_edges(
-            path, choice, graph, (source, target), edge_columns, CsvFormat(separator, decimal),
-            degrees,
+            path, choice, graph_column, (source, target), edge_columns,
+            CsvFormat(separator, decimal), degrees,
         )  # fmt: skip
         return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 

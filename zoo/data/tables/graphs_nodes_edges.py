@@ -121,7 +121,7 @@ def _read_graphs(path: Path, choice: Columns, graph: str, csv_format: CsvFormat)
     if id not in names:
         raise ZooError(
             f"{path.name} has no column {graph!r}, nor {id!r}, that names each graph; it has "
-            f"{', '.join(map(repr, names[:20]))}. Write `graph: COLUMN`, or rename a column."
+            f"{', '.join(map(repr, names[:20]))}. Write `graph_column: COLUMN`, or rename a column."
         )
     own = dataclasses.replace(
         choice, id=id, columns=[], one_hot=None, text=None, dates=None, vectors=None, unit="graph"
@@ -152,7 +152,7 @@ def _read_nodes(
 ) -> GraphArrays:
     """Return what a table says of nodes: ids, features, and the graph of each as their group."""
     names = read_header(path, csv_format)
-    check_columns([graph], names, path.name, "graph")
+    check_columns([graph], names, path.name, "graph_column")
     own = dataclasses.replace(
         choice, label=[], split_column=None, time_column=None, group_column=graph, unlabelled=True
     )
