@@ -125,6 +125,3 @@ def test_all_pairs_of_a_table_are_dealt_to_the_links_once():
         [[1, 5], [-1, -1]], [[2, 7], [2, 8]], [[5, 0], [-1, -1]]]  # fmt: skip
     with pytest.raises(ZooError, match="x.csv has no row for 1 of 2 links"):
         own(torch.tensor([[0, 1], [6, 7]]), 3, torch.Generator())
-    wrong = Known(pairs, 9, "test", read=lambda *_: torch.tensor([[0, 2], [3, 2]]))
-    with pytest.raises(ZooError, match=r"x.csv: row 2 of those of test is a link.*\(1 such\)"):
-        NEGATIVES["file"](wrong, path="x.csv")

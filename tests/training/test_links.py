@@ -29,7 +29,7 @@ from zoo.runs.run import run_recipe
 from zoo.tasks import TASKS
 from zoo.tasks.task import with_loss
 from zoo.training.batches import BATCHING, TrainingData
-from zoo.training.links import heuristic_scores
+from zoo.training.links import check_tables, heuristic_scores
 from zoo.training.trainer import Trainer
 
 MLP, TASK = "hadamard-mlp", "task=link-prediction"
@@ -324,6 +324,10 @@ def test_links_are_compared_with_the_pairs_of_a_table(tmp_path):
         *map(tuple, free[60:])
     }
     assert all(0 <= row["hits@10"] <= 1 for row in heuristic_scores(on).values())
+    with table.open("a") as file:
+        file.write("0,1,test\n")
+    with pytest.raises(ZooError, match=r"0 and 1 are linked.*without a link \(1 such\)"):
+        check_tables(on)
 
 
 def test_each_link_has_pairs_of_its_own(tmp_path):
@@ -345,7 +349,7 @@ def test_each_link_has_pairs_of_its_own(tmp_path):
     with pytest.raises(ZooError, match="takes all pairs of its table; leave `candidates` out"):
         run_recipe({**RECIPE, "task": {**task, "candidates": 9}}, runs=tmp_path)
     table.write_text("\n".join(["source,target,other", *rows[:20], ""]))
-    with pytest.raises(ZooError, match="has no row for .* links of train; write some"):
+    with pytest.raises(ZooError, match="has no row for .* links of (val|test); write some"):
         run_recipe({**RECIPE, "task": task}, runs=tmp_path)
 
 

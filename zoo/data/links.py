@@ -183,17 +183,26 @@ class LinkData:
         pairs = self.links.pairs if links is None else self.links.pairs[links]
         return Known(pairs, self.whole.num_nodes(), part, self._read)
 
-    def _read(self, path: str, ends: tuple[str, ...], part: str | None) -> Tensor:
+    def _read(self, path: str, ends: tuple[str, ...], known: Known) -> Tensor:
         """Return the nodes of the rows of a table of pairs, of a part where it says any, (Q, k)."""
         rows = read_node_pairs(user_path(path), self.nodes, ends=ends, split="split")
-        if rows.parts is None or part is None:
-            return rows.nodes
-        own = rows.parts == part
-        if not own.any() and part == "train":  # which is told beside the others
-            own = rows.parts == "val"
-        if not own.any():
-            raise ZooError(f"{path} has no rows of {part} in its column 'split'; write some.")
-        return rows.nodes[torch.from_numpy(own)]
+        nodes, part = rows.nodes, known.part
+        if rows.parts is not None and part is not None:
+            own = rows.parts == part
+            if not own.any() and part == "train":  # which is told beside the others
+                own = rows.parts == "val"
+            if not own.any():
+                raise ZooError(f"{path} has no rows of {part} in its column 'split'; write some.")
+            nodes = nodes[torch.from_numpy(own)]
+        pairs = nodes[:, [0, -1]]
+        linked = known.has(pairs).nonzero().flatten()
+        if len(linked):
+            first, second = self.names(pairs[linked[0]]).tolist()
+            raise ZooError(
+                f"{path}: {first} and {second} are linked, or one node, and should be a pair "
+                f"without a link ({len(linked):,} such); leave these out."
+            )
+        return nodes
 
     def names(self, pairs: Tensor) -> np.ndarray:
         """Return what the user calls both nodes of pairs (P, 2)."""
@@ -300,10 +309,10 @@ def _warn_of_unused(count: int, data: Dataset) -> None:
     )
 
 
-def warn_of_few_links(data: Any, split: Split) -> None:
+def warn_of_few_links(data: LinkData, split: Split) -> None:
     """Log a warning if validation has so few links that chance tells which epoch is the best."""
     count = len(split.val)
-    if isinstance(data, LinkData) and count < FEW:
+    if count < FEW:
         _LOG.warning(
             f"validation has {count} links of {data.name}, by which chance chooses the best epoch; "
             f"give it {FEW} or more (split: {{name: ratio, train: 60, val: 20, test: 20}}), or "

@@ -126,8 +126,8 @@ Negatives = Callable[[Tensor, int | None, torch.Generator], Tensor]
 Where they are given a count of None takes all, as many as the pair with most has; -1 fills up.
 """
 
-Read = Callable[[str, tuple[str, ...], str | None], Tensor]
-"""`(path, ends, part)` to the nodes of the rows of a table, (Q, k), of a part where it says any."""
+Read = Callable[[str, tuple[str, ...], "Known"], Tensor]
+"""`(path, ends, known)` to the nodes of the rows of a table, (Q, k), no known link among them."""
 
 
 class Known:
@@ -163,15 +163,7 @@ class Known:
         """
         if self._read is None:
             raise ZooError("negatives of a table are of a graph that names its nodes.")
-        rows = self._read(path, ends, self.part)
-        linked = self.has(rows[:, [0, -1]]).nonzero().flatten()
-        if len(linked):
-            of_part = "" if self.part is None else f" of those of {self.part}"
-            raise ZooError(
-                f"{path}: row {int(linked[0]) + 1}{of_part} is a link, or a node with itself "
-                f"({len(linked):,} such), and should be a pair without one; leave it out."
-            )
-        return rows
+        return self._read(path, ends, self)
 
     def neighbour(self, nodes: Tensor, generator: torch.Generator) -> Tensor:
         """Draw a neighbour of each node (P,); a node without any is its own."""

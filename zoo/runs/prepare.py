@@ -45,6 +45,7 @@ from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
+from zoo.training.links import check_tables
 from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
 from zoo.weights.files import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
@@ -115,7 +116,9 @@ def prepare(plan: Plan) -> Prepared:
         for split in splits:
             class_weights(plan.train["class_weights"], task.kind, data.y[split.train], data.classes)
         warn_of_small_classes(data, plan.split)
-        warn_of_few_links(data, splits[0])
+        if plan.task:
+            warn_of_few_links(data, splits[0])
+            check_tables(TrainingData(data, splits[0], task))
         log_kept_nodes(plan.split, data)
     except ZooError as error:
         raise ZooError(f"dataset {plan.dataset['name']}: {error}") from None

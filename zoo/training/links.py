@@ -227,6 +227,18 @@ class SampledLinkBatches(LinkBatches):
         return answer
 
 
+def check_tables(on: TrainingData) -> None:
+    """Read the tables of pairs that links are compared with, before anything is trained.
+
+    Raises:
+        ZooError: one is missing, or has what it should not, or lacks what a link needs.
+    """
+    if word(on.data.how.compared) in GIVEN:
+        loader = LinkBatches(on.data, on.split.train, "cpu")
+        for part in ("val", "test"):
+            loader.compared(on, part)
+
+
 def heuristic_scores(on: TrainingData) -> dict[str, dict[str, float | None]]:
     """Return what heuristics say of the test links, each by the metrics of the task.
 

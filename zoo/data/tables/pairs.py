@@ -43,9 +43,10 @@ def read_node_pairs(
     """
     names, shown = read_header(path, CsvFormat()), ",".join(ends)
     if len(names) < len(ends):
+        needed = "pairs are two" if len(ends) == 2 else f"its rows are {shown}"
         raise ZooError(
-            f"{path} has {len(names)} column{'s' * (len(names) > 1)}; pairs are "
-            f"{'two' if len(ends) == 2 else len(ends)}, an id of a node each."
+            f"{path} has {len(names)} column{'s' * (len(names) > 1)}; {needed}, an id of a node "
+            "each."
         )
     if is_index(names[0].strip()):  # the numbers of rows, which may be ids as well
         raise ZooError(
