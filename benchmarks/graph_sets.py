@@ -3,9 +3,8 @@
     python benchmarks/graph_sets.py [--full]
 
 GIN and GraphGPS with the same widths, layers, norms and batches of 128 graphs, on PROTEINS and on
-Lipophilicity (`data/README.md`; its molecules are read by RDKit, as classes above and below the
-median): an epoch is all steps of Adam on the training graphs, batches included. PyTorch Geometric
-has its `DataLoader`, `GINConv` and `GPSConv`. Every way has a process of its own.
+Lipophilicity, without the features of edges: an epoch is all steps of Adam on all graphs, batches
+included. PyTorch Geometric has its `DataLoader`, `GINConv` and `GPSConv`. Each has its own process.
 
 Attentions and steps of whole models on 128 graphs: as large as each ninth of PROTEINS by size, 4 to
 620 nodes, and all as large as their mean. Nodes of both are linked alike, so that they differ in
@@ -13,25 +12,20 @@ sizes alone. Softmax has more pairs of nodes to look at where sizes differ, whic
 `a pair` takes out. Without --full, fewer epochs and steps.
 """
 
-import functools
 import time
 from statistics import median
 
-import numpy as np
 import torch
 from contest import Aim, conclude, contest_of_processes, full_asked
 from torch import nn
 from torch.nn import functional
 
 from zoo.config.options import pick
-from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.data.load import load_data
-from zoo.data.samples import Samples
 from zoo.dgl import dgl
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.nn import build_attend, linear, softmax
 from zoo.system.allocator import keep_freed_memory
-from zoo.system.cache import data_file
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Trainer
@@ -57,43 +51,11 @@ BY_PAIRS = ("softmax", "rba of 256, softmax", "transformer", "graphgps")
 """Those that look at all pairs of nodes of a graph."""
 
 
-def molecules() -> GraphSetArrays:
-    """Return the molecules of Lipophilicity: a class, elements and bonds."""
-    import pandas
-    from rdkit import Chem
-
-    table = pandas.read_csv(data_file("molecules/lipophilicity.csv", "the table of MoleculeNet"))
-    column = next(name for name in table.columns if "smiles" in name.lower())
-    target = table.select_dtypes("number").iloc[:, -1].to_numpy()
-    made = [Chem.MolFromSmiles(text) for text in table[column]]
-    sizes = np.array([molecule.GetNumAtoms() for molecule in made])
-    elements = np.array([atom.GetAtomicNum() for molecule in made for atom in molecule.GetAtoms()])
-    degrees = np.array([atom.GetDegree() for molecule in made for atom in molecule.GetAtoms()])
-    bonds = [
-        (first + bond.GetBeginAtomIdx(), first + bond.GetEndAtomIdx())
-        for molecule, first in zip(made, np.cumsum(sizes) - sizes, strict=True)
-        for bond in molecule.GetBonds()
-    ]
-    one_hot = elements[:, None] == np.unique(elements), degrees[:, None] == np.unique(degrees)
-    features = np.concatenate(one_hot, axis=1).astype(np.float32)
-    labels = (target > np.median(target)).astype(np.int64)
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    return GraphSetArrays(np.array(bonds), owners, features, labels)
-
-
-@functools.cache
-def samples(name: str) -> Samples:
-    """Return a set of graphs with classes."""
-    if name == "lipophilicity":
-        return Samples.of_graphs(name, molecules())
-    return load_data({"name": name})
-
-
 def zoo_epoch(name: str, model: str):
     """Return an epoch of the zoo, as `zoo train` takes it; it returns the loss."""
     keep_freed_memory()
     torch.manual_seed(0)
-    data = samples(name)
+    data = load_data({"name": name})
     split = _Split(torch.arange(len(data.y)))
     trainer = Trainer(
         create_model(model, data.inputs, data.classes, **OPTIONS[model]),
@@ -118,7 +80,7 @@ def peer_epoch(name: str, model: str):
     from torch_geometric.loader import DataLoader
 
     torch.manual_seed(0)
-    data = samples(name)
+    data = load_data({"name": name})
     starts = data.graphs.sizes.cumsum(0) - data.graphs.sizes
     graphs = []
     for number, (graph, start) in enumerate(zip(data.graphs.graphs, starts.tolist(), strict=True)):
@@ -128,19 +90,26 @@ def peer_epoch(name: str, model: str):
     loader = DataLoader(graphs, batch_size=BATCH, shuffle=True)
     net = Peer(data.inputs, data.classes, model)
     optimiser = torch.optim.Adam(net.parameters(), lr=0.001)
+    classes = data.y.dtype == torch.int64
+    measure = functional.cross_entropy if classes else squared_error
 
     def epoch() -> float:
         total = 0.0
         net.train()
         for batch in loader:
             optimiser.zero_grad(set_to_none=True)
-            loss = functional.cross_entropy(net(batch.x, batch.edge_index, batch.batch), batch.y)
+            loss = measure(net(batch.x, batch.edge_index, batch.batch), batch.y)
             loss.backward()
             optimiser.step()
             total += loss.item()
         return total / len(loader)
 
     return epoch
+
+
+def squared_error(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the mean of (logits - y)^2 for logits (B, 1) and y (B,)."""
+    return functional.mse_loss(logits.squeeze(1), y)
 
 
 class Peer(nn.Module):
@@ -197,13 +166,14 @@ def epochs(rounds: int) -> tuple[list[dict], list[Aim]]:
                     "a pair": "",
                 }
             )
+            print(*table[-1].values(), flush=True)
             aims.append(Aim(f"PyG by zoo, {model}, {name}", ratio, 2, least=True))
     return table, aims
 
 
 def batches() -> dict[str, tuple[dgl.DGLGraph, int]]:
     """Return a batch of graphs of several sizes, one of their mean, and the pairs in them."""
-    sizes = samples("proteins").graphs.sizes.sort().values
+    sizes = load_data({"name": "proteins"}).graphs.sizes.sort().values
     ragged = sizes[torch.linspace(0, len(sizes) - 1, BATCH).long()]
     even = torch.full((BATCH,), int(ragged.sum()) // BATCH)
     ragged[-2] -= int(ragged.sum() - even.sum())
@@ -281,6 +251,7 @@ def ragged_batches(rounds: int) -> tuple[list[dict], list[Aim]]:
                 "a pair": f"{ratio / pairs:.2f}" if word in BY_PAIRS else "",
             }
         )
+        print(*table[-1].values(), flush=True)
         aims.append(Aim(f"ragged by even, {what} {word}", ratio, 1.2))
     return table, aims
 
@@ -289,7 +260,7 @@ def main() -> None:
     """Measure and conclude."""
     full = full_asked(__doc__)
     torch.set_num_threads(1)
-    parts = [ragged_batches(25 if full else 9), epochs(9 if full else 3)]
+    parts = [ragged_batches(25 if full else 5), epochs(9 if full else 2)]
     conclude(__file__, full, *(sum(each, []) for each in zip(*parts, strict=True)))
 
 
