@@ -12,6 +12,7 @@ from sentences import write_pairs
 from zoo.config.recipe import word
 from zoo.config.scores import gain, is_reached
 from zoo.config.shipped import recipe_file, recipe_names
+from zoo.data.load.named import MOLECULES
 from zoo.errors import ZooError
 from zoo.runs.resolve import load_recipe, remarks_on_dataset, write_out
 from zoo.runs.run import run_recipe
@@ -46,7 +47,13 @@ TINY_OF = {"samples": {"name": "digits-images", "patch": 4, "split": FEW}}
 
 
 def tiny(recipe, folder):
-    """A data set of the kind that a recipe is for, by its mini-batch strategy."""
+    """A data set of the kind that a recipe is for, by its words and its mini-batch strategy."""
+    if word(recipe["dataset"]) in MOLECULES:
+        pytest.importorskip("rdkit")
+        rows = [f"{'C' * (1 + n % 9)}O,{n % 2}" for n in range(80)]
+        path = folder / "molecules.csv"
+        path.write_text("\n".join(["smiles,label", *rows]))
+        return {"name": str(path)}
     if word(recipe["train"].get("batching", "full")) == "tokens":
         return {"name": str(write_pairs(folder / "numbers-en-de")), "vocabulary": 300}
     if word(recipe["train"].get("batching", "full")) == "snapshots":

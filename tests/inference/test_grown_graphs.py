@@ -295,7 +295,7 @@ def test_graphs_of_a_set_keep_their_part(tmp_path, finetuned, command, caplog):
         found = json.loads(command("evaluate", again, *words, "--json")[1])
         assert found["nodes"] == [*after.values()].count("test") and not found["seen"]
     other = finetuned(again, sets_of_graphs(tmp_path / "another", 40))
-    assert dataset_of_run(other)["split"] == "ratio-80-10-10", "of a set of which none is known"
+    assert dataset_of_run(other)["split"] == "stratified-80-10-10", "none is known"
     other = finetuned(run, sets_of_graphs(tmp_path / "other", 40))
     assert dataset_of_run(other)["split"] == "ratio-70-10-20", "as for the others"
 

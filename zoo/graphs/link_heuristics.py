@@ -21,7 +21,7 @@ from zoo.graphs.adjacency import csc
 Heuristic = Callable[[dgl.DGLGraph, Tensor], Tensor]
 """`(graph, pairs (P, 2))` to a score for each pair, (P,) fp32; more is nearer."""
 
-_NUMBERS = 2**25  # of a dense block of sources, N of them for each
+_NUMBERS = 2**20  # of a dense block of sources, N of them for each: some that a cache holds
 
 
 def common_neighbours() -> Heuristic:
@@ -82,7 +82,9 @@ def personalised_pagerank(*, restart: Rate = 0.15, steps: Count = 20) -> Heurist
             return present
 
         there = _from_sources(walks, pairs, graph.num_nodes())
-        return there + _from_sources(walks, pairs.flip(1), graph.num_nodes())
+        # Of links without direction p_v(u) = p_u(v) deg(u) / deg(v).
+        back = torch.from_numpy(degrees)[pairs]
+        return there + there * (back[:, 0] / back[:, 1]).float()
 
     return measure
 

@@ -33,16 +33,16 @@ def edge_log_probabilities(
     """
     queries = log_features(q, w, epsilon)
     ragged = ragged_of(graph, k.device)
+    features = partial(log_features, w=w, epsilon=epsilon, over=(-3, -1))
     if ragged is None:
-        features = partial(log_features, w=w, epsilon=epsilon, over=(-3, -1))
         keys = per_graph(features, graph, k)
         mass = per_graph(_log_mass, graph, queries, keys)
     else:
-        blocks = ragged.blocks()
-        logs = log_features(blocks.cut(k), w, epsilon, blocks=blocks)
-        sums = blocks.logsumexp(logs)
-        keys = blocks.join(logs)
-        mass = blocks.join((blocks.cut(queries) + sums).logsumexp(-1, keepdim=True))
+        buckets = ragged.buckets()
+        masks = (None if mask is None else mask.transpose(1, 3) for mask in buckets.masks)
+        logs = [features(x, mask=mask) for x, mask in zip(buckets.cut(k), masks, strict=True)]
+        keys = buckets.join(logs)
+        mass = buckets.join([*map(_log_mass, buckets.cut(queries), logs)])
     mass = mass.squeeze(-1)  # (N, H)
     return _log_scores(graph, queries, keys) - mass.index_select(0, edge_dst(graph, q.device))
 

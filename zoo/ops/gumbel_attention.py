@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from zoo.ops.precision import in_fp32, wide
-from zoo.ops.ragged import Blocks, Ragged, for_ragged
+from zoo.ops.ragged import Buckets, Ragged, for_ragged
 from zoo.ops.random_order import drawn_seed
 from zoo.ops.second_gradients import second_gradients
 from zoo.tracing import operator
@@ -54,28 +54,45 @@ def gumbel_attention(
         ragged: of sets of several sizes, whose rows q, k and v are, (N, H, D).
     """
     if ragged is not None:
-        return _of_blocks(q, k, v, w, noise, epsilon, ragged.blocks())
+        return _of_buckets(q, k, v, w, noise, epsilon, ragged.buckets())
+    return _of_sets(q, k, v, w, noise, None, epsilon)
+
+
+def _of_buckets(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: Tensor,
+    noise: Tensor | None,
+    epsilon: float,
+    buckets: Buckets,
+) -> Tensor:
+    """Return `gumbel_attention` of sets of several sizes."""
+    noises: list[Tensor | None] = [None] * len(buckets.shapes)
+    if noise is not None:
+        noises = [part.movedim(-1, 0) for part in buckets.cut(noise.movedim(0, -1))]
+    parts = zip(*map(buckets.cut, (q, k, v)), noises, buckets.masks, strict=True)
+    return buckets.join([_of_sets(*qkv, w, own, mask, epsilon) for *qkv, own, mask in parts])
+
+
+def _of_sets(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: Tensor,
+    noise: Tensor | None,
+    mask: Tensor | None,
+    epsilon: float,
+) -> Tensor:
+    """Return `gumbel_attention`, without the keys where a mask (S, 1, 1, N) is -inf."""
     queries, keys, values = (x.transpose(-3, -2) for x in (q, k, v))  # (..., H, N, D)
     queries = log_features(queries, w, epsilon)
-    keys = log_features(keys, w, epsilon, over=(-2, -1))
+    mask = None if mask is None else mask.mT  # (S, 1, N, 1)
+    keys = log_features(keys, w, epsilon, over=(-2, -1), mask=mask)
     shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (..., H, N, K)
     if noise is not None:
         shifts = noise.mT.movedim(0, -1).to(keys.dtype)
     return _Mean.apply(queries, keys, values, shifts).transpose(-3, -2)
-
-
-def _of_blocks(q, k, v, w: Tensor, noise: Tensor | None, epsilon: float, blocks: Blocks) -> Tensor:
-    """Return `gumbel_attention` of sets of several sizes, as autograd knows it."""
-    queries, keys, values = map(blocks.cut, (q, k, v))  # (B, P, H, D)
-    queries, keys = log_features(queries, w, epsilon), log_features(keys, w, epsilon, blocks=blocks)
-    shifts = keys.new_zeros(*keys.shape[:-1], 1)  # (B, P, H, K)
-    if noise is not None:
-        shifts = blocks.cut(noise.movedim(0, -1).to(keys.dtype))
-    averages, sums = blocks.averages(_noisy(keys, shifts).flatten(-2), values)
-    sums = sums.unflatten(-1, (-1, keys.shape[-1]))  # (B, 1, H, K, M)
-    shares = (queries.unsqueeze(-2) + sums).softmax(-1).flatten(-2)
-    out = torch.einsum("bphm,bhme->bphe", shares, averages) / shifts.shape[-1]
-    return blocks.join(out)
 
 
 def log_features(
@@ -83,26 +100,26 @@ def log_features(
     w: Tensor,
     epsilon: float = 0.0,
     over: tuple[int, ...] = (-1,),
-    blocks: Blocks | None = None,
+    mask: Tensor | None = None,
 ) -> Tensor:
     """Return log f(x), (..., M), for x (..., D) and w (M, D): w_m x - |x|^2 / 2, x over D^1/4.
 
     With an epsilon it is log(exp(w_m x - |x|^2 / 2 - s) + epsilon), as in the authors' program: s
     is the largest w_m x over the dimensions `over` of the result, the features for a query, nodes
-    and features for the keys of a set, in `blocks` or one alone. It cancels out of the attention,
-    but for the epsilon. In blocks the logarithm is -inf where there is no key.
+    and features for the keys of a set. It cancels out of the attention, but for the epsilon. A mask
+    of 0 and -inf is added, which leaves keys out.
     """
     with torch.autocast(x.device.type, enabled=False):
         x = wide(x) * x.shape[-1] ** -0.25
         along, half = x @ w.to(x).mT, x.square().sum(-1, keepdim=True) / 2
-        if not epsilon or not along.numel():  # of no node there is no largest
-            return along - (half if blocks is None else blocks.only(half, torch.inf))
-        least = along.new_full((), math.log(epsilon))
-        peaks = along.amax(over, keepdim=True)
-        if blocks is None:
-            return torch.logaddexp(along - half - peaks, least)
-        peaks = blocks.largest(blocks.only(peaks, -torch.inf))
-        return blocks.only(torch.logaddexp(along - half - peaks, least), -torch.inf)
+        mask = None if mask is None else mask.to(along.dtype)
+        if epsilon and along.numel():  # of no node there is no largest
+            least = along.new_full((), math.log(epsilon))
+            peaks = (along if mask is None else along + mask).amax(over, keepdim=True)
+            logs = torch.logaddexp(along - half - peaks, least)
+        else:
+            logs = along - half
+        return logs if mask is None else logs + mask
 
 
 def gumbel_noise(shape: tuple[int, ...], seed: int | None, device: torch.device) -> Tensor:

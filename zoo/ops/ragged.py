@@ -1,8 +1,8 @@
 """Sets of several sizes, whose rows stand one set after the other, without a loop over the sizes.
 
-The rows are copied to where each set has room for all of its own, zeros behind them, in one of two
-ways: `Blocks` of a few rows, several for a large set, whose sums are added up; or `Buckets` of sets
-of like size, for what looks at pairs of rows. Both hold few zeros, and take few calls.
+The rows are copied to where each set has room for all of its own, in one of two ways: `Blocks` of a
+few rows, several for a large set, whose sums are added up; or `Buckets` of sets of like size, for
+what looks at pairs of rows. Both have little room to spare, and take few calls.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Ragged(NamedTuple):
     def buckets(self) -> Buckets:
         """Return the sets put together by their sizes."""
         buckets = _buckets(self.sizes, self.device)
-        return buckets._replace(places=self._ordered(buckets.places))
+        rows = buckets.rows if self.order is None else self.order[buckets.rows]
+        return buckets._replace(rows=rows, places=self._ordered(buckets.places))
 
     def distinct(self) -> list[int]:
         """Return the sizes that occur, ascending."""
@@ -140,12 +141,6 @@ class Blocks(NamedTuple):
         sums, averages = self.total(terms.sum(1, keepdim=True), _state(terms, v))
         return averages / sums.squeeze(1).unsqueeze(-1), sums.log() + peaks
 
-    def logsumexp(self, logs: Tensor) -> Tensor:
-        """Return the log sums of `averages`, (B, 1, H, M), for logs (B, P, H, M)."""
-        peaks = self.largest(logs.detach())
-        (sums,) = self.total((logs - peaks).exp_().sum(1, keepdim=True))
-        return sums.log() + peaks
-
 
 class Even:
     """What `Blocks` does, of sets of one size each, (..., N, H, D), which are left as they are."""
@@ -190,22 +185,27 @@ def _state(k: Tensor, v: Tensor) -> Tensor:
 
 
 class Buckets(NamedTuple):
-    """Sets of like size side by side, zeros behind the rows of the smaller ones.
+    """Sets of like size side by side; a smaller one repeats its first row behind the others.
 
     Attributes:
-        places: (N,) where each row goes among those of all buckets.
+        rows: which row is in each place of all buckets.
+        places: (N,) where each row is among these, for the first time.
         shapes: how many sets, and rows of each, a bucket has.
         masks: (S, 1, 1, P) fp32 of each bucket, -inf where there is no row; None where all are.
     """
 
+    rows: Tensor
     places: Tensor
     shapes: tuple[tuple[int, int], ...]
     masks: tuple[Tensor | None, ...]
 
     def cut(self, x: Tensor) -> Iterator[Tensor]:
-        """Give the sets of each bucket, (S, P, ...), of rows (N, ...)."""
+        """Give the sets of each bucket, (S, P, ...), of rows (N, ...).
+
+        Rows that are repeated are to be left out: no gradient comes back from them.
+        """
         counts = [sets * rows for sets, rows in self.shapes]
-        parts = _Spread.apply(x, self.places, sum(counts)).split(counts)
+        parts = _Repeat.apply(x, self.rows, self.places).split(counts)
         return (part.unflatten(0, shape) for part, shape in zip(parts, self.shapes, strict=True))
 
     def join(self, parts: list[Tensor]) -> Tensor:
@@ -257,6 +257,19 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return _Spread.apply(grad, *ctx.saved_tensors, ctx.count), None
+
+
+class _Repeat(torch.autograd.Function):
+    """Rows (N, ...) in all of their places, those of the first of which have the gradient."""
+
+    @staticmethod
+    def forward(ctx, x, rows, places):
+        ctx.save_for_backward(places)
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _Gather.apply(grad, *ctx.saved_tensors), None, None
 
 
 class _Total(torch.autograd.Function):
@@ -321,12 +334,15 @@ def _buckets(sizes: tuple[int, ...], device: torch.device) -> Buckets:
     sets, rows = torch.tensor(shapes).unbind(1)
     room = rows.repeat_interleave(sets)  # (S,) by size
     start = torch.empty_like(counts).index_copy_(0, order, room.cumsum(0) - room)
+    places = _places(counts, start)
+    repeated = (counts.cumsum(0) - counts)[order].repeat_interleave(room)
+    repeated[places] = torch.arange(len(places))
     masks = []
     for own, most in zip(by_size.split(sets.tolist()), rows.tolist(), strict=True):
         lacking = torch.arange(most) >= own.view(-1, 1, 1, 1)
         mask = torch.zeros(lacking.shape).masked_fill_(lacking, -torch.inf)
         masks.append(upload(mask, device) if lacking.any() else None)
-    return Buckets(upload(_places(counts, start), device), shapes, tuple(masks))
+    return Buckets(upload(repeated, device), upload(places, device), shapes, tuple(masks))
 
 
 def _places(counts: Tensor, start: Tensor) -> Tensor:
