@@ -11,7 +11,6 @@ attention and with random batches of 512 nodes, and writes score, time and memor
 
 import argparse
 import statistics
-import tempfile
 
 import torch
 from contest import Aim, conclude, contest_of_processes
