@@ -37,11 +37,17 @@ MODELS_OF_GRAPHS = {
 FOLDS = {"split": "folds-10", "edge_features": "ignore"}
 WORK = {
     "cora": (LINKS, MODELS_OF_LINKS, (512,)),
-    "computer": ({**LINKS, "train": {"epochs": 20, "lr": 0.01}}, MODELS_OF_LINKS, (512,)),
-    "proteins": (GRAPHS, MODELS_OF_GRAPHS, (16, 64)),
-    "enzymes": (GRAPHS, MODELS_OF_GRAPHS, (16, 64)),
+    "computer": (
+        {**LINKS, "train": {"epochs": 20, "lr": 0.01}},
+        {name: MODELS_OF_LINKS[name] for name in ("sgformer", "polynormer")},
+        (512,),
+    ),
+    "proteins": (GRAPHS, MODELS_OF_GRAPHS, (16,)),
+    "enzymes": (GRAPHS, MODELS_OF_GRAPHS, (16,)),
 }
-"""Of each data set the rest of its recipe, the models, and the sizes p of random batches."""
+"""Of each data set the rest of its recipe, the models, and the sizes p of random batches.
+
+A transformer of all pairs of the 13,752 nodes of computer is left out."""
 
 
 def trained(name: str, model: str, attention: str | dict, full: bool) -> dict[str, str]:
@@ -49,7 +55,7 @@ def trained(name: str, model: str, attention: str | dict, full: bool) -> dict[st
     rest, models, _ = WORK[name]
     recipe = {
         **rest,
-        "dataset": {"name": name, **(FOLDS if rest is GRAPHS else {})},
+        "dataset": {"name": name, **(FOLDS if "readout" in rest else {})},
         "model": {"name": model, **models[model], "attention": attention},
         "train": {**rest["train"], **({} if full else {"epochs": 2})},
         "seeds": [0, 1, 2] if full else [0],
@@ -58,7 +64,7 @@ def trained(name: str, model: str, attention: str | dict, full: bool) -> dict[st
         summary = train_apart(resolve(load_recipe(recipe)), "cpu", folder, quiet=True)
     test = summary["test"]
     return {
-        "data": f"{name}, {'graphs' if rest is GRAPHS else 'links'}",
+        "data": f"{name}, {'graphs' if 'readout' in rest else 'links'}",
         "model": model,
         "attention": attention if isinstance(attention, str) else f"rba, p = {attention['size']}",
         "test": f"{test['mean']:.4f} ± {test['std']:.4f}",
