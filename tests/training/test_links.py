@@ -71,6 +71,12 @@ def test_an_epoch_predicts_every_link_of_training_once():
     assert not torch.equal(again, later)
 
 
+@pytest.mark.parametrize(("share", "steps"), [(0.2, 5), (0.25, 4), (0.3, 4), (0.5, 2), (1.0, 1)])
+def test_a_share_of_a_fifth_is_five_steps(share, steps):
+    loader, on = batches(share=share)
+    assert len(on.split.train) == 66 and len([*loader.batches(0)]) == steps
+
+
 def leaks(loader, on):
     """Return links that are to be predicted, and stand in the graph that is seen meanwhile."""
     pairs, split = on.data.links.pairs, on.split

@@ -53,6 +53,12 @@ def result(summary: dict[str, Any]) -> None:
     )
 
 
+def better(kept: dict[str, Any], other: dict[str, Any]) -> None:
+    """Print which of two runs has the better mean validation score."""
+    scores = (f"{with_deviation(each['val'])}, {plain(each['folder'])}" for each in (kept, other))
+    out.print("By validation the better one is {}; beside it {}.".format(*scores), soft_wrap=True)
+
+
 def start(start) -> None:
     """Print what training begins with, weight by weight."""
     trained = [name for name in start.loaded if name not in start.frozen]

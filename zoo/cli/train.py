@@ -440,6 +440,10 @@ def finetune(
         float, typer.Option(help="Factor of the learning rate per layer, from the head down.")
     ] = 1.0,
     probe: Annotated[bool, typer.Option("--probe", help="Train nothing but the head.")] = False,
+    scratch: Annotated[
+        bool,
+        typer.Option(help="Where the features are other ones, train from scratch too."),
+    ] = True,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
     imports: Imports = None,
@@ -453,19 +457,9 @@ def finetune(
     zoo finetune runs/gcn-cora-20261121-120000 --data mygraph.npz
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
     """
-    from zoo.config.recipe import divide, word
-    from zoo.data.load import load_data, usual_batching
-    from zoo.inference.training_data import (
-        as_trained,
-        split_from_start,
-        split_of_same_rows,
-        training_of,
-        training_split,
-    )
-    from zoo.runs.resolve import load_recipe, resolve
-    from zoo.tasks.labels import LINKS, OF_GRAPHS
-    from zoo.weights.create import hint_imports
-    from zoo.weights.finetune import finetuning, of_other_rows
+    from zoo.config.scores import in_order_of_validation
+    from zoo.runs.finetune import plan_finetuning
+    from zoo.system import process_group
 
     if probe and freeze:
         raise ZooError("--probe freezes all but the head; leave out --freeze.")
@@ -473,41 +467,11 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    training = training_of(str(folder))
-    about = training.about
-    _, typed_split = divide(spec_of(data), ("split",))
-    spec = as_trained(spec_of(data), training.spec, about, same_columns=False)
-    spec, usual = divide(spec, ("split",))  # sets and series keep the word of training
-    recipe = finetuning(folder, spec, frozen, lr_decay, unverified)
-    if word(recipe["graph"]) == "file" and not any(
-        text.startswith("graph") for text in overrides or []
-    ):
-        raise ZooError(
-            f"{weights} was trained on the edges of a file, which are not with it; write "
-            "'graph={name: file, path: edges.csv}', or graph=own where the data have edges."
-        )
-    dataset = recipe["dataset"]
-    split = training_split(dataset, training)
-    if split is None:
-        split = split_of_same_rows(dataset, training.spec)
-    if split is not None:  # divided as in training
-        recipe["seeds"] = [about.seed or 0]
-    elif usual and not typed_split:
-        start_split = split_from_start(str(folder), dataset, load_data(dataset))
-        usual = {"split": start_split} if start_split else usual
-    recipe["dataset"] = {**dataset, **usual, **(split or {}), **typed_split}
-    recipe |= {"imports": imports} if imports else {}
-    with hint_imports(about, done=imports):
-        loaded = load_recipe(recipe, overrides or [], trust=True)
-        links = (loaded.task is None) == (about.task == LINKS)  # from nodes, or nodes from links
-        graphs = (usual_batching(dataset) == "samples") != (about.task in OF_GRAPHS)  # likewise
-        if links or graphs:
-            others = ("encoding", "readout") if graphs else ()
-            recipe = of_other_rows(recipe, {**dataset, **typed_split}, others)
-            loaded = load_recipe(recipe, overrides or [], trust=True)
-        name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}-finetuned"
-        plan = resolve(loaded.model_copy(update={"name": name}), trust=True)
-    if not quiet and loaded.train.get("lr") == recipe["train"].get("lr"):
+    plan, anew, own_rate = plan_finetuning(
+        folder, spec_of(data), overrides or [], freeze=frozen, lr_decay=lr_decay,
+        imports=imports or [], unverified=unverified,
+    )  # fmt: skip
+    if not quiet and own_rate:
         why = (
             "lower ones, warm-up and frozen layers were no better by validation where GCN and "
             "SGFormer went from one Twitch graph to others (docs/transfer.md)"
@@ -516,7 +480,26 @@ def finetune(
         )
         lr = plan.train["lr"]
         console.remark(f"rate {lr:g}, that of the weights' own training: {why}")
-    print_summary(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)
+    process_group.start()
+    if anew is None or not scratch or process_group.count() > 1:
+        print_summary(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)
+        return
+    if not quiet:
+        console.remark(
+            f"{plan.dataset['name']} has other features than the weights: it is read as in any "
+            "recipe, stem and head are new, and as much is trained from scratch beside "
+            "(--no-scratch leaves that out)"
+        )
+    both = []
+    for each in (plan, anew):
+        both.append(train_plan(each, device, runs, quiet=quiet, track=track or ()))
+        if not as_json or both[-1]["interrupted"]:
+            print_summary(both[-1], as_json)
+    if as_json:
+        better, other = in_order_of_validation(*both)
+        print_summary({**better, "other_run": other}, as_json)
+    else:
+        result_tables.better(*in_order_of_validation(*both))
 
 
 @app.command()

@@ -81,6 +81,15 @@ def gain(metric: str | None, score: float) -> float:
     return -score if lower_is_better(metric) else score
 
 
+def in_order_of_validation(
+    first: dict[str, Any], second: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two summaries of runs, that of the better mean validation score first."""
+    sign = -1 if lower_is_better(first["metric"]) else 1
+    one, two = (sign * each["val"]["mean"] for each in (first, second))
+    return (first, second) if one >= two else (second, first)
+
+
 def lower_is_better(metric: str | None) -> bool:
     """Return whether less of a metric is better: of errors, and what is called `-error`, `-loss`.
 

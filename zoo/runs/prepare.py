@@ -49,7 +49,7 @@ from zoo.training.links import check_tables
 from zoo.training.trainer import Hooks
 from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
 from zoo.weights.files import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
-from zoo.weights.finetune import Start, layered
+from zoo.weights.finetune import Start, layered, same_columns
 from zoo.weights.finetune import start as start_from
 from zoo.weights.index import locate
 from zoo.weights.transfer import shortened
@@ -72,18 +72,21 @@ class Prepared(NamedTuple):
             return self
         if data.learnt is None:
             return self._replace(data=data)
-        return self._replace(data=data, about=self.about.model_copy(update=_of_features(data)))
+        return self._replace(data=data, about=self.about.model_copy(update=features_of(data)))
 
     def training_data(self, split: Split) -> TrainingData:
         """Return what `fit` takes for one of the splits."""
         return TrainingData(self.data, split, self.task, self.augment)
 
-    def hooks(self, model: Model) -> Hooks:
-        """Return the hooks of `fit` for a new model; one with trained weights learns by layers."""
-        start = self.plan.recipe.start_from
+    def hooks(self, model: Model, start: Start | None) -> Hooks:
+        """Return the hooks of `fit` for what `build` returns; with trained weights layers differ.
+
+        Weights that are loaded in part say nothing yet: chance would score well on few nodes.
+        """
         if start is None:
             return Hooks()
-        return Hooks(parameter_groups=layered(model, start.lr_decay), pretrained=True)
+        decay = self.plan.recipe.start_from.lr_decay
+        return Hooks(parameter_groups=layered(model, decay), pretrained=not start.fresh)
 
 
 def prepare(plan: Plan) -> Prepared:
@@ -200,6 +203,13 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
         )
 
 
+def reads_other_columns(plan: Plan) -> bool:
+    """Return whether the data of a plan have other features than the weights it starts from."""
+    data = _in_terms_of_weights(plan, load_data(plan.dataset))
+    weights = read_config(locate(plan.start_from["weights"]).folder / CONFIG)["about"]
+    return not same_columns(weights, About(**features_of(data)))
+
+
 def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
     """Return data in the tokens, columns, kinds of edges of the weights to begin with, if any.
 
@@ -291,7 +301,7 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
         data=data.name,
         task=data.task,
         metric=task.metric_name,
-        **_of_features(data),
+        **features_of(data),
         **_of_edges(plan, data),
         labels=list(data.labels) if data.labels else None,
         languages=list(data.languages) if data.task == TRANSLATION else None,
@@ -311,7 +321,7 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
     )
 
 
-def _of_features(data: Dataset) -> dict[str, Any]:
+def features_of(data: Dataset) -> dict[str, Any]:
     """Return what weights will have to say of the features that they read, encodings apart."""
     count = getattr(data, "own", None) or data.inputs
     moments = getattr(data, "moments", None)

@@ -308,9 +308,8 @@ def warn_of_constant_predictions(prepared: Prepared, results: Sequence[dict[str,
     for label, seeds in seeds_of.items():
         which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
         logging.getLogger(__name__).warning(
-            f"{which} just what always answering {label} would: nothing has been learnt that "
-            "tells the classes apart; more epochs, scaled features, an encoding or another "
-            "learning rate may help."
+            f"{which} no more on the test part than always answering {label} would; more epochs, "
+            "scaled features, an encoding or another learning rate may help."
         )
 
 
@@ -353,13 +352,13 @@ def _train_seed(
     """Train one seed; return its result and the model with its best weights."""
     prepared = prepared.fit_columns(split)
     seed_everything(seed)
-    model, _ = build(prepared)
+    model, start = build(prepared)
 
     def after_epoch(epoch: Epoch) -> None:
         folder.add_epoch({"seed": seed, **epoch._asdict()})
         watch(seed, epoch)
 
-    hooks = prepared.hooks(model)._replace(
+    hooks = prepared.hooks(model, start)._replace(
         before_training=lambda epochs: folder.drop_epochs(seed, epochs),
         after_epoch=after_epoch,
         checkpoint=folder.checkpoint(seed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Annotated, Literal
@@ -71,7 +72,7 @@ def link_batches(
         fanouts: neighbours that are drawn at each distance from the ends, nearest first; -1 draws
             all. Left out, the graph is seen whole.
     """
-    wanted = max(1, round(share * len(train)))
+    wanted = max(1, math.ceil(share * len(train) - 1e-9))  # a share of a fifth is five steps
     steps = -(-len(train) // min(wanted, size or wanted))
     if fanouts is None:
         return LinkBatches(data, train, device, steps, message)

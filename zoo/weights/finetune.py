@@ -6,19 +6,16 @@ agree in number, and by name where names are known. All other weights are always
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import About
 from zoo.config.recipe import StartFrom
 from zoo.errors import ZooError
 from zoo.registry import Model
-from zoo.tasks.labels import LINKS
-from zoo.weights.files import CONFIG, WEIGHTS, Stored, read_config, read_folder, sha256_of
+from zoo.weights.files import WEIGHTS, Stored, read_folder, sha256_of
 from zoo.weights.index import locate
 from zoo.weights.transfer import (
     DATA_SIZED,
-    OF_TASKS,
     carry_over,
     in_units_of,
     shortened,
@@ -34,18 +31,6 @@ FREEZES: dict[str, Callable[[str], bool]] = {
     "except-head": lambda name: not name.startswith("head"),
 }
 """Word to whether the weight of a name is frozen; any other word is a pattern of names."""
-
-
-OF_ROWS = (
-    "batching",
-    "evaluate",
-    "inductive",
-    "loss",
-    "label_smoothing",
-    "class_weights",
-    "metric",
-)
-"""Options of training that are of what has a label, nodes or links."""
 
 
 class Start(NamedTuple):
@@ -108,58 +93,13 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
                  rates)  # fmt: skip
 
 
-def finetuning(
-    folder: Path,
-    data: str | dict[str, Any],
-    freeze: str | list[str],
-    lr_decay: float,
-    unverified: bool = False,
-) -> dict[str, Any]:
-    """Return the recipe of a fine-tuning on other data, which `load_recipe` reads.
-
-    Model, encoding, features, training, and the task of links, are those of the weights.
-
-    Args:
-        folder: a folder of weights.
-        data: the data set, as a recipe names it.
-        freeze: as in `start_from`.
-        lr_decay: as in `start_from`.
-        unverified: as in `start_from`.
-    """
-    config = read_config(folder / CONFIG)
-    about, recipe = config["about"], config["about"].recipe or {}
-    spec = data if isinstance(data, dict) else {"name": data}
-    transform = {} if about.transform == "raw" else {"features": about.transform}
-    no_options = ("in_dim", "out_dim", "about", "sha256", "model", *OF_TASKS)
-    options = {key: value for key, value in config.items() if key not in no_options}
-    start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
-    return {
-        "dataset": {**transform, **spec},
-        "graph": recipe.get("graph", about.graph),
-        "encoding": recipe.get("encoding", about.encoding),
-        **({"readout": config["readout"]} if "readout" in config else {}),
-        **({"task": recipe.get("task", LINKS)} if about.task == LINKS else {}),
-        "model": {"name": config["model"], **options},
-        "train": recipe.get("train", {}),
-        "start_from": start | ({"unverified": True} if unverified else {}),
-    }
-
-
-def of_other_rows(
-    recipe: dict[str, Any], dataset: dict[str, Any], others: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return the recipe of a fine-tuning from nodes to links or graphs, or back.
-
-    These are neither divided nor taken in batches nor measured as nodes are.
-
-    Args:
-        recipe: what `finetuning` returned, with a split.
-        dataset: the data, without it.
-        others: further keys that are left to their defaults.
-    """
-    train = {key: value for key, value in recipe["train"].items() if key not in OF_ROWS}
-    kept = {key: value for key, value in recipe.items() if key not in ("seeds", *others)}
-    return {**kept, "dataset": dataset, "train": train}
+def same_columns(about: About, other: About) -> bool:
+    """Return whether two trainings read the same features, by their number and by known names."""
+    return _agree(
+        (about.features, other.features),
+        (about.feature_names, other.feature_names),
+        (about.tokenizer, other.tokenizer),
+    )
 
 
 def layered(model: Model, decay: float) -> Arrange:
@@ -203,12 +143,13 @@ def _same_parts(model: Model, about: About, stored: Stored) -> list[str]:
             f"on data with the same ones; of a table, write `dataset.edge_features: [{wanted}]`."
         )
     known = theirs.features is not None
-    stem = model.config["in_dim"] == stored.config["in_dim"] and _agree(
-        (about.features, theirs.features),
-        (about.feature_names, theirs.feature_names),
-        (about.encoding, theirs.encoding if known else None),
-        (about.tokenizer, theirs.tokenizer),
-        (about.lags, theirs.lags),
+    stem = (
+        model.config["in_dim"] == stored.config["in_dim"]
+        and same_columns(about, theirs)
+        and _agree(
+            (about.encoding, theirs.encoding if known else None),
+            (about.lags, theirs.lags),
+        )
     )
     head = model.config["out_dim"] == stored.config["out_dim"] and _agree(
         (about.task, theirs.task),
