@@ -212,7 +212,7 @@ def test_what_nobody_has_noted_is_said(tmp_path, finetuned, caplog):
     assert "own is called like the data that" in caplog.text
     caplog.clear()
     finetuned(copied, table(tmp_path / "other.csv", range(70)))
-    assert not caplog.text
+    assert "called like" not in caplog.text
 
 
 def test_no_node_is_known_in_another_graph(tmp_path, finetuned, caplog):

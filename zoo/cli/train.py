@@ -163,6 +163,7 @@ def train_plan(
     after_epoch: Callable[[], None] = lambda: None,
     quiet: bool = False,
     track: Sequence[str] = (),
+    data: Any = None,
 ) -> dict[str, Any]:
     """Train a plan behind a progress bar, or go on with a run, and return its summary.
 
@@ -202,7 +203,7 @@ def train_plan(
             if resume is not None:
                 summary = resume_run(resume, **hooks)
             else:
-                summary = run_recipe(plan, runs=runs, **hooks)
+                summary = run_recipe(plan, runs=runs, data=data, **hooks)
         except KeyboardInterrupt:
             console.complain("stopped before a first result.")
             sys.exit(exit_code())
@@ -467,7 +468,7 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    plan, anew, own_rate = plan_finetuning(
+    plan, anew, read, own_rate = plan_finetuning(
         folder, spec_of(data), overrides or [], freeze=frozen, lr_decay=lr_decay,
         imports=imports or [], unverified=unverified,
     )  # fmt: skip
@@ -481,8 +482,9 @@ def finetune(
         lr = plan.train["lr"]
         console.remark(f"rate {lr:g}, that of the weights' own training: {why}")
     process_group.start()
+    how = {"quiet": quiet, "track": track or (), "data": read}
     if anew is None or not scratch or process_group.count() > 1:
-        print_summary(train_plan(plan, device, runs, quiet=quiet, track=track or ()), as_json)
+        print_summary(train_plan(plan, device, runs, **how), as_json)
         return
     if not quiet:
         console.remark(
@@ -492,7 +494,7 @@ def finetune(
         )
     both = []
     for each in (plan, anew):
-        both.append(train_plan(each, device, runs, quiet=quiet, track=track or ()))
+        both.append(train_plan(each, device, runs, **how))
         if not as_json or both[-1]["interrupted"]:
             print_summary(both[-1], as_json)
     if as_json:

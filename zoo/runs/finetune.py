@@ -1,6 +1,7 @@
 """Fine-tuning: the recipe that trains on from weights, and its twin that begins from scratch."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,11 +42,13 @@ class Finetuning(NamedTuple):
         plan: from weights.
         scratch: the same from new weights, where the features are others than those of the
             weights: what these have learnt may then be worth less than nothing. Else None.
+        data: what both are trained on.
         own_rate: whether the learning rate is that of the training of the weights.
     """
 
     plan: Plan
     scratch: Plan | None
+    data: Any
     own_rate: bool
 
 
@@ -106,20 +109,34 @@ def plan_finetuning(
         if links or graphs:
             others = ("encoding", "readout") if graphs else ()
             recipe = _of_other_rows(recipe, {**dataset, **typed_split}, others)
-        other_columns = reads_other_columns(resolve(load_recipe(recipe, overrides, trust=True)))
-        if other_columns:
-            unasked = {"features", *(usual if split is None else ())} - {*given}
-            kept = {key: value for key, value in recipe["dataset"].items() if key not in unasked}
-            recipe["dataset"] = kept
-        loaded = load_recipe(recipe, overrides, trust=True)
-        name = f"{recipe['model']['name']}-{Path(recipe['dataset']['name']).stem}"
-        plan = resolve(loaded.model_copy(update={"name": f"{name}-finetuned"}), trust=True)
-        scratch = None
-        if other_columns and freeze == "none":
-            anew = load_recipe({**recipe, "start_from": None}, overrides, trust=True)
-            anew = anew.model_copy(update={"name": f"{name}-from-scratch"})
-            scratch = resolve(anew, trust=True)
-    return Finetuning(plan, scratch, loaded.train.get("lr") == recipe["train"].get("lr"))
+            loaded = load_recipe(recipe, overrides, trust=True)
+        name = f"{recipe['model']['name']}-{Path(loaded.dataset['name']).stem}"
+        plan = resolve(loaded, trust=True)
+        data, scratch = load_data(plan.dataset), None
+        if reads_other_columns(plan, data):
+            unasked = {"features", *(usual if split is None else ())} - _asked(given, overrides)
+            if unasked & {*loaded.dataset}:
+                kept = {key: each for key, each in loaded.dataset.items() if key not in unasked}
+                plan = resolve(loaded.model_copy(update={"dataset": kept}), trust=True)
+                data = load_data(plan.dataset)
+            if freeze == "none":
+                scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
+        plan = _renamed(plan, f"{name}-finetuned")
+    own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
+    return Finetuning(plan, scratch, data, own_rate)
+
+
+def _asked(data: Mapping[str, Any], overrides: Sequence[str]) -> set[str]:
+    """Return the options of the data set that somebody has typed."""
+    keys = {text.partition("=")[0] for text in overrides}
+    every = {"features", "split"} if "dataset" in keys else set()
+    return {*data} | every | {key.removeprefix("dataset.") for key in keys}
+
+
+def _renamed(plan: Plan, name: str, **changes: Any) -> Plan:
+    """Return a plan of another name, with changes of its recipe that are its own as well."""
+    recipe = plan.recipe.model_copy(update={"name": name, **changes})
+    return dataclasses.replace(plan, recipe=recipe, **changes)
 
 
 def _recipe(

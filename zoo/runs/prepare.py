@@ -89,10 +89,14 @@ class Prepared(NamedTuple):
         return Hooks(parameter_groups=layered(model, decay), pretrained=not start.fresh)
 
 
-def prepare(plan: Plan) -> Prepared:
+def prepare(plan: Plan, data: Dataset | None = None) -> Prepared:
     """Read a plan's graph, compute its encoding and draw one split per seed.
 
     The `plan` of what is returned names the split that was taken.
+
+    Args:
+        plan: the plan.
+        data: what is read, where it is known already.
 
     Raises:
         ZooError: the graph cannot be had, or cannot be split, or has no features; or what the plan
@@ -103,7 +107,8 @@ def prepare(plan: Plan) -> Prepared:
             f"{plan.recipe.name} imports code, {', '.join(plan.imports)}, which was not run; write "
             "`resolve(recipe, trust=True)`."
         )
-    data = _in_terms_of_weights(plan, load_data(plan.dataset)).with_graph(plan.graph)
+    data = load_data(plan.dataset) if data is None else data
+    data = _in_terms_of_weights(plan, data).with_graph(plan.graph)
     if plan.task is not None:
         data = LinkData.of(data, pick(OF_RECIPES, plan.task), plan.split)
     check_batching(plan, data)
@@ -203,11 +208,11 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
         )
 
 
-def reads_other_columns(plan: Plan) -> bool:
+def reads_other_columns(plan: Plan, data: Dataset) -> bool:
     """Return whether the data of a plan have other features than the weights it starts from."""
-    data = _in_terms_of_weights(plan, load_data(plan.dataset))
+    found = features_of(_in_terms_of_weights(plan, data))
     weights = read_config(locate(plan.start_from["weights"]).folder / CONFIG)["about"]
-    return not same_columns(weights, About(**features_of(data)))
+    return not same_columns(weights, About(**found))
 
 
 def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:

@@ -64,6 +64,7 @@ def run_recipe(
     checkpoint: float = EVERY,
     track: Sequence[str] = (),
     tell: Tell = warnings.warn,
+    data: Any = None,
 ) -> dict[str, Any]:
     """Train a recipe with each of its seeds and write the run's folder.
 
@@ -81,6 +82,7 @@ def run_recipe(
         checkpoint: seconds between two checkpoints, from which a killed run can be resumed.
         track: experiment trackers to log to: `csv`, `tensorboard`, `wandb`, `mlflow`.
         tell: called with each warning about a file that is damaged or cannot be written.
+        data: what `load_data` returns for the data set of a `Plan`, where it is read already.
 
     Returns:
         The content of `summary.json`: scores per seed, their mean and standard deviation, cost.
@@ -96,12 +98,12 @@ def run_recipe(
     check_processes(plan, process_group.count())
     if process_group.rank() > 0:  # only rank 0 keeps what it writes
         with tempfile.TemporaryDirectory() as scratch:
-            return _run_plan(plan, device, lambda: _scratch_folder(scratch), watch)
+            return _run_plan(plan, device, lambda: _scratch_folder(scratch), watch, data=data)
 
     def make_folder() -> RunFolder:
         return RunFolder(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
 
-    return _run_plan(plan, device, make_folder, watch, begin, track)
+    return _run_plan(plan, device, make_folder, watch, begin, track, data)
 
 
 def _scratch_folder(path: str) -> RunFolder:
@@ -237,11 +239,12 @@ def _run_plan(
     watch: Watch,
     begin: Callable[[Start], None] = lambda start: None,
     track: Sequence[str] = (),
+    data: Any = None,
 ) -> dict[str, Any]:
     """Read the data, write the run's folder, train every seed and write the summary."""
     check_trackers(track)
     torch_device = choose_device(device)
-    prepared = prepare(plan)
+    prepared = prepare(plan, data)
     with torch.random.fork_rng(devices=[]):  # a model that cannot be built fails early
         model, start = build(prepared)
     with make_folder() as folder:

@@ -36,7 +36,7 @@ from zoo.runs.run_folder import is_summarised, read_summary
 from zoo.system.environment import choose_device
 from zoo.system.files import held, sqlite, write_whole
 from zoo.training.batches import TrainingData
-from zoo.training.trainer import fit
+from zoo.training.trainer import Hooks, fit
 
 RECIPE, TRIALS, BEST = "recipe.yaml", "trials.db", "best.yaml"
 
@@ -387,10 +387,10 @@ class Tuning:
         start = time.perf_counter()
         prepared = self._prepared(_suggest(trial, self.recipe.search))
         scores: list[float] = []
-        for number, (model, data) in enumerate(self._built(prepared)):
+        for number, (model, hooks, data) in enumerate(self._built(prepared)):
             trial.set_user_attr("begun", True)
             device, options = choose_device(self.device), prepared.plan.train
-            result = fit(model, data, prepared.hooks(model), device, **options)
+            result = fit(model, data, hooks, device, **options)
             if result.interrupted:
                 self.study.enqueue_trial(trial.params)  # lost, and tried again
                 raise KeyboardInterrupt
@@ -402,14 +402,14 @@ class Tuning:
                 raise self.optuna.TrialPruned
         return gain(self.metric, statistics.fmean(scores))
 
-    def _built(self, prepared: Prepared) -> Iterator[tuple[Model, TrainingData]]:
-        """Yield a model and what it learns from, for each split."""
+    def _built(self, prepared: Prepared) -> Iterator[tuple[Model, Hooks, TrainingData]]:
+        """Yield a model, how it learns and from what, for each split."""
         for seed, split in zip(prepared.plan.recipe.seeds, prepared.splits, strict=True):
             with torch.random.fork_rng(devices=[]):  # the sampler's generator stays as it is
                 seed_everything(seed)
                 fitted = prepared.fit_columns(split)
-                model, _ = build(fitted)
-                yield model, fitted.training_data(split)
+                model, start = build(fitted)
+                yield model, fitted.hooks(model, start), fitted.training_data(split)
 
     def _prepared(self, settings: Mapping[str, Any]) -> Prepared:
         """Return the data of some settings: that of the study, unless they change it."""
