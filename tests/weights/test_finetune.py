@@ -379,6 +379,7 @@ def test_no_twin_where_none_is_wanted(word, command, tmp_path, of_rows):
     words = ("finetune", of_rows, "--data", other, word, "train.epochs=2", "--json")
     code, out, err = command(*words)
     assert code == 0 and "other_run" not in json.loads(out)
+    assert "others.npz has other features than the weights" in err
     assert len([*(tmp_path / "runs").iterdir()]) == 1
 
 

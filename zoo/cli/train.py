@@ -468,7 +468,7 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    plan, anew, read, own_rate = plan_finetuning(
+    plan, anew, read, own_rate, other_features = plan_finetuning(
         folder, spec_of(data), overrides or [], freeze=frozen, lr_decay=lr_decay,
         imports=imports or [], unverified=unverified,
     )  # fmt: skip
@@ -481,17 +481,18 @@ def finetune(
         )
         lr = plan.train["lr"]
         console.remark(f"rate {lr:g}, that of the weights' own training: {why}")
+    if not quiet and other_features:
+        console.remark(
+            f"{plan.dataset['name']} has other features than the weights, and is read and divided "
+            "as in any recipe"
+        )
     process_group.start()
     how = {"quiet": quiet, "track": track or (), "data": read}
     if anew is None or not scratch or process_group.count() > 1:
         print_summary(train_plan(plan, device, runs, **how), as_json)
         return
     if not quiet:
-        console.remark(
-            f"{plan.dataset['name']} has other features than the weights: it is read as in any "
-            "recipe, stem and head are new, and as much is trained from scratch beside "
-            "(--no-scratch leaves that out)"
-        )
+        console.remark("as much is trained from scratch beside (--no-scratch leaves that out)")
     both = []
     for each in (plan, anew):
         both.append(train_plan(each, device, runs, **how))

@@ -40,16 +40,18 @@ class Finetuning(NamedTuple):
 
     Attributes:
         plan: from weights.
-        scratch: the same from new weights, where the features are others than those of the
-            weights: what these have learnt may then be worth less than nothing. Else None.
+        scratch: the same from new weights, where the features are other ones and nothing is
+            frozen: what the weights have learnt may then be worth less than nothing. Else None.
         data: what both are trained on.
         own_rate: whether the learning rate is that of the training of the weights.
+        other_features: whether the data have other features than the weights read.
     """
 
     plan: Plan
     scratch: Plan | None
     data: Any
     own_rate: bool
+    other_features: bool
 
 
 def plan_finetuning(
@@ -113,7 +115,8 @@ def plan_finetuning(
         name = f"{recipe['model']['name']}-{Path(loaded.dataset['name']).stem}"
         plan = resolve(loaded, trust=True)
         data, scratch = load_data(plan.dataset), None
-        if reads_other_columns(plan, data):
+        other_features = reads_other_columns(plan, data)
+        if other_features:
             unasked = {"features", *(usual if split is None else ())} - _asked(given, overrides)
             if unasked & {*loaded.dataset}:
                 kept = {key: each for key, each in loaded.dataset.items() if key not in unasked}
@@ -123,7 +126,7 @@ def plan_finetuning(
                 scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
     own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
-    return Finetuning(plan, scratch, data, own_rate)
+    return Finetuning(plan, scratch, data, own_rate, other_features)
 
 
 def _asked(data: Mapping[str, Any], overrides: Sequence[str]) -> set[str]:
