@@ -96,6 +96,10 @@ class Model(nn.Module):
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
         alone: whether it answers for each node from that node's features alone.
+        context: whether it is given labels besides, and called as `model(graph, x, context)`: of
+            the nodes that are not asked about, see `forward`.
+        any_graph: whether its weights depend on the number of neither features nor classes, so that
+            they answer for any graph as they are.
         edge_weights: whether weights of edges count: in propagation along edges, and in attention
             to neighbours. Attention over all nodes ignores them.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
@@ -118,6 +122,8 @@ class Model(nn.Module):
         "link-prediction",
     )
     alone: ClassVar[bool] = False
+    context: ClassVar[bool] = False
+    any_graph: ClassVar[bool] = False
     edge_weights: ClassVar[bool] = True
     search: ClassVar[dict[str, Any]] = {}
     head: nn.Module
@@ -135,8 +141,10 @@ class Model(nn.Module):
         model.__dict__["_answered"] = ()
         return model
 
-    def __call__(self, graph: Any, x: Tensor) -> Output:
+    def __call__(self, graph: Any, x: Tensor, context: Tensor | None = None) -> Output:
         """Return `forward(graph, x)`; the first answers are held against the contract.
+
+        A model of `context` is given that too: `forward(graph, x, context)`.
 
         Where `torch.compile` traces it, it is `forward` alone.
 
@@ -145,24 +153,38 @@ class Model(nn.Module):
         """
         if torch.compiler.is_compiling():
             note(graph)
-            return super().__call__(graph, x)
+            return super().__call__(graph, x, *self._given(context))
         check_graph(graph)
         if self._compiled_call_impl is not None:
             note(graph)
         try:
             check_rows(self, graph, x)
+            inputs = (graph, x, *self._given(context))
             if self.training in self._answered:
-                return super().__call__(graph, x)
-            return self._answer_first(graph, x)
+                return super().__call__(*inputs)
+            return self._answer_first(*inputs)
         except FAILURES as error:
             explain(self, graph, x, error)
             raise
 
-    def _answer_first(self, graph: Any, x: Tensor) -> Output:
+    def _given(self, context: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the labels that it is given, if it is a model that is given any."""
+        name = type(self).__name__
+        if self.context and context is None:
+            raise ZooError(
+                f"{name} answers by the labels of other nodes: call `model(graph, x, context)`, "
+                "context (N,) their classes, -1 where a node has none or is asked about; of a data "
+                "set `data.with_context(split.train).context`."
+            )
+        if context is not None and not self.context:
+            raise ZooError(f"{name} is given no labels; write `model(graph, x)`.")
+        return () if context is None else (context,)
+
+    def _answer_first(self, graph: Any, x: Tensor, *context: Tensor) -> Output:
         """Answer for the first time in training, or in evaluation."""
         check_parts(self)
         given = Given.of(x, self.rows(graph, x))
-        output = super().__call__(graph, x)
+        output = super().__call__(graph, x, *context)
         try:
             check_answer(self, given, output, Output, first=not self._answered)
         except ZooError as error:
@@ -170,18 +192,24 @@ class Model(nn.Module):
         self.__dict__["_answered"] += (self.training,)
         return output
 
-    def features(self, graph, x: Tensor) -> Tensor:
-        """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim)."""
+    def features(self, graph, x: Tensor, *context: Tensor) -> Tensor:
+        """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim).
+
+        A model of `context` is given that too.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define features(graph, x)")
 
-    def forward(self, graph: Any, x: Tensor) -> Output:
+    def forward(self, graph: Any, x: Tensor, *context: Tensor) -> Output:
         """Return one row of logits per node of a graph, or of a batch of graphs.
 
         Args:
             graph: a canonical DGLGraph of N nodes; a batch of graphs is treated graph by graph.
             x: node features (N, in_dim).
+            context: of a model that declares `context`, the labels that it may look at: classes
+                (N,) int64, -1 where unknown, or numbers (N,) or (N, T), NaN where unknown. That of
+                a node that is asked about is never among them.
         """
-        hidden = self.features(graph, x)
+        hidden = self.features(graph, x, *context)
         if not isinstance(hidden, Tensor):
             raise ZooError(
                 f"`features` of {type(self).__name__} returned a {type(hidden).__name__}, and "
@@ -239,6 +267,14 @@ class Model(nn.Module):
         known = dict(self._last.named_buffers(recurse=False))
         names = ("target_mean", "target_deviation")
         return tuple(known[name] for name in names) if names[0] in known else None
+
+    def in_own_units(self, context: Tensor) -> Tensor:
+        """Return labels that it is given in the units in which the head answers, see `units`."""
+        if self.units is None or not context.is_floating_point():
+            return context
+        mean, deviation = self.units
+        shape = context.shape
+        return ((context.reshape(len(context), -1) - mean) / deviation).reshape(shape)
 
     @property
     def _last(self) -> nn.Module:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -62,6 +63,7 @@ class Dataset(Constructors):
         split: word of the split that is used when a recipe names none.
         masks: `train`, `val` and `test`, each (S, N) bool: the S splits of the benchmark, or None.
         link_rows: when edges came, or the part of links that they are of; None: not said.
+        context: labels, as y, of the nodes whose labels a model may be given; None: of none.
         published: returns such masks of a graph that has none yet, and may download their file.
         classes: how many classes, or targets, there are.
         ids: what the user calls each node (N,), int64 or text; None: by their numbers.
@@ -113,6 +115,7 @@ class Dataset(Constructors):
     groups: np.ndarray | None = None
     kinds: np.ndarray | None = None
     link_rows: LinkRows | None = None
+    context: Tensor | None = None
     published: Callable[[], dict[str, Tensor]] | None = None
 
     @classmethod
@@ -172,10 +175,15 @@ class Dataset(Constructors):
         own |= {"published": None, "link_rows": None}
         columns = self.columns and self.columns.part(nodes.numpy())
         own |= {"ids": ids, "feature_names": names, "columns": columns}
+        own["context"] = None if self.context is None else self.context[nodes]
         for key in ("times", "groups", "kinds"):
             each = getattr(self, key)
             own[key] = None if each is None else each[nodes.numpy()]
         return _made_again(dataclasses.replace(self, **own, own=None, made=()), self.made)
+
+    def with_context(self, nodes: Tensor) -> "Dataset":
+        """Return the data set with the labels of some nodes (n,) as what a model may be given."""
+        return dataclasses.replace(self, context=unknown_but(self.y, nodes))
 
     def with_structure(self, graph: DGLGraph) -> "Dataset":
         """Return the data set with another canonical graph of its nodes; encodings anew."""
@@ -321,6 +329,18 @@ def make_dataset(
         kinds=arrays.kinds,
         link_rows=_link_rows(arrays),
     )
+
+
+def labelled(y: Tensor) -> Tensor:
+    """Return which rows of labels (N,) or targets (N, T) say anything, (N,) bool."""
+    known = y.isfinite() if y.is_floating_point() else y >= 0
+    return known.reshape(len(y), -1).any(dim=1)
+
+
+def unknown_but(y: Tensor, nodes: Tensor) -> Tensor:
+    """Return labels (N, ...) of which only those of some nodes (n,) are known."""
+    unknown = math.nan if y.is_floating_point() else -1
+    return torch.full_like(y, unknown).index_copy(0, nodes, y[nodes])
 
 
 def _link_rows(arrays: GraphArrays) -> LinkRows | None:

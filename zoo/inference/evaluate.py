@@ -123,6 +123,8 @@ def evaluate_part(
     seen = is_seen(training, compared, split_then, data, nodes, part)
     rows, nodes, context = rows_of_part(model, data, split, part, of_run)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
+    if model.context and part != "all" and rows is data:
+        how["given"] = _nodes_of_part(model, data, split, "train")
     answer = answers(model, rows, context=context, **how)
     logits, y, task = answer.logits[nodes], answer.y[nodes], answer.task
     if about.metric not in (None, task.metric_name):

@@ -4,6 +4,7 @@ The features are transformed and the encoding computed as the weights' recipe sa
 answer depends on is the graph that it is asked about, not the one of training.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,35 +22,38 @@ from zoo.config.metadata import About
 from zoo.config.options import pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
+from zoo.data.dataset import labelled, unknown_but
 from zoo.data.samples import Samples
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, match_features, match_labels
-from zoo.registry import Model
+from zoo.registry import Model, Output
 from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
 from zoo.tasks.task import TASKS, Task, of_weights
-from zoo.training.batches import SampleBatches, evaluating
+from zoo.training.batches import SampleBatches, evaluating, moved
+from zoo.training.in_context import answer_in_context
 from zoo.training.layerwise import Layerwise
+from zoo.weights.create import resized
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-Read = Callable[[Model, Any, Tensor], Tensor]
-"""What is asked of a model, `(model, graph, x)` to a row for each node: `logits` or `features`."""
+Read = Callable[..., Tensor]
+"""What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
 
 
-def logits(model: Model, graph, x: Tensor) -> Tensor:
+def logits(model: Model, *inputs: Any) -> Tensor:
     """Return what a model answers."""
-    return model(graph, x).logits
+    return model(*inputs).logits
 
 
-def features(model: Model, graph, x: Tensor) -> Tensor:
+def features(model: Model, *inputs: Any) -> Tensor:
     """Return what its head reads."""
-    return model.features(graph, x)
+    return model.features(*inputs)
 
 
 def run_inference(
@@ -75,6 +79,11 @@ def run_inference(
     """
     if size is not None and size < 1:
         raise ZooError(f"batch size {size}: write a whole number from 1.")
+    if model.context and layerwise:
+        raise ZooError(
+            "a model that is given labels reads them all at once; write --batch-size in the place "
+            "of --layerwise."
+        )
     if data.unit == "snapshots":
         raise ZooError(
             f"{data.name} is {data.unit} in time: `zoo predict WEIGHTS` writes what comes next, "
@@ -83,8 +92,10 @@ def run_inference(
         )
     with evaluating(model, device) as dtype:
 
-        def forward(graph, x: Tensor) -> Tensor:
-            return read(model, graph, x.to(dtype) if x.is_floating_point() else x).float()
+        def forward(graph, x: Tensor, context: Tensor | None) -> Tensor:
+            x = x.to(dtype) if x.is_floating_point() else x
+            ask = lambda *inputs: Output(read(model, *inputs))  # noqa: E731
+            return answer_in_context(model, graph, x, context, ask).logits.float()
 
         if data.batching[0] != "samples":
             return _of_nodes(data, forward, size, layerwise, device)
@@ -121,12 +132,13 @@ def _of_nodes(
             return layers.logits(forward, torch.arange(len(data.x))).cpu(), 0.0
         check_neighbours(data.graph)
         if size is None or size >= len(data.x):
-            x = data.x.to(device).float()
-            return forward(place(data.graph, device), x).cpu(), 0.0
+            moved_data = moved(data, device)
+            return forward(moved_data.graph, moved_data.x, moved_data.context).cpu(), 0.0
         out, part_of = None, torch.empty(len(data.x), dtype=torch.long)
         for number, nodes in enumerate(_order_nodes(data).split(size)):
             graph = place(subgraph(data.graph, nodes), device)
-            rows = forward(graph, data.x[nodes].to(device).float()).cpu()
+            context = None if data.context is None else data.context[nodes].to(device)
+            rows = forward(graph, data.x[nodes].to(device).float(), context).cpu()
             out = rows.new_empty(len(data.x), *rows.shape[1:]) if out is None else out
             out[nodes], part_of[nodes] = rows, number
     except (MemoryError, RuntimeError) as error:
@@ -243,6 +255,7 @@ def predict(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
+    given: Tensor | None = None,
 ) -> Predictions:
     """Predict every node of a graph.
 
@@ -256,12 +269,14 @@ def predict(
         device: where.
         context: nodes that the model sees besides, such as `training_part` of one that was trained
             with `inductive`; no answers are given for them.
+        given: of a model that is given labels, the nodes (n,) whose labels these are; left out, all
+            that have one. Each of them is answered for without its own.
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one
             that can be evaluated layer by layer; an answer is no finite number.
     """
-    seen = _match(model, data, context)
+    model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
     values, dropped = run_inference(model, seen, logits, batch_size, layerwise, device)
@@ -284,9 +299,10 @@ def embed(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
+    given: Tensor | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
-    seen = _match(model, data, context)
+    model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
     return Embedding(values.numpy(), dropped)
@@ -301,6 +317,7 @@ def evaluate(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
+    given: Tensor | None = None,
 ) -> float:
     """Return the metric of a model's task on a graph.
 
@@ -314,12 +331,13 @@ def evaluate(
         layerwise: as in `predict`.
         device: where.
         context: as in `predict`.
+        given: as in `predict`.
 
     Raises:
         ZooError: the graph has other features or classes, no labels, or does not fit into memory.
     """
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
-    answer = answers(model, data, context=context, **how)
+    answer = answers(model, data, context=context, given=given, **how)
     chosen = torch.arange(len(answer.y)) if nodes is None else nodes
     return answer.task.metric(answer.logits[chosen], answer.y[chosen])
 
@@ -332,9 +350,10 @@ def answers(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
+    given: Tensor | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
-    seen = _match(model, data, context)
+    model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
     if task.name != seen.task:
@@ -347,13 +366,40 @@ def answers(
     return Answers(values[first:], y[first:], task, seen)
 
 
-def _match(model: Model, data: Dataset, context: Dataset | None) -> Dataset:
-    """Return all that a model sees, as it reads it; refuse names in the place of data."""
-    for given, load in ((model, "load"), (data, "load_data"), (context, "load_data")):
-        if isinstance(given, str | Path | dict):
-            name = brief(str(given) if isinstance(given, Path) else given)
+def _match(
+    model: Model, data: Dataset, context: Dataset | None, given: Tensor | None
+) -> tuple[Model, Dataset]:
+    """Return a model as it reads data, and all that it sees; refuse names in the place of data."""
+    for named, load in ((model, "load"), (data, "load_data"), (context, "load_data")):
+        if isinstance(named, str | Path | dict):
+            name = brief(str(named) if isinstance(named, Path) else named)
             raise ZooError(f"{name} is only a name here; write zoo.{load}({name}).")
-    return match_features(model, data, context)
+    model = resized(model, data) if model.any_graph else model
+    seen = match_features(model, data, context)
+    if model.context:
+        seen = _with_labels(model, seen, data, context, given)
+    elif given is not None:
+        raise ZooError(f"{type(model).__name__} is given no labels; leave `given` out.")
+    return model, seen
+
+
+def _with_labels(
+    model: Model, seen: Dataset, data: Dataset, context: Dataset | None, given: Tensor | None
+) -> Dataset:
+    """Return what a model sees with the labels that it is given: of `given`, and of a context."""
+    first = len(seen.y) - len(data.y)
+    y = match_labels(model, seen).clone()
+    if context is not None:
+        y[:first] = match_labels(model, context)
+    rows = labelled(y).nonzero().squeeze(1) if given is None else given + first
+    if given is not None and first:
+        rows = torch.cat([torch.arange(first), rows])
+    if not len(rows) or not labelled(y[rows]).any():
+        raise ZooError(
+            f"{data.name} has no labels, and {type(model).__name__} answers by those of some of "
+            "its nodes; give a few nodes of each class theirs."
+        )
+    return dataclasses.replace(seen, context=unknown_but(y, rows))
 
 
 def _refuse_links(task: Task) -> None:
@@ -462,9 +508,3 @@ def per_class(
          "count": int(row[3])}
         for name, row in zip(names, scores, strict=True)
     ]  # fmt: skip
-
-
-def labelled(y: Tensor) -> Tensor:
-    """Return which rows of labels (N,) or targets (N, T) say anything, (N,) bool."""
-    known = y.isfinite() if y.is_floating_point() else y >= 0
-    return known.reshape(len(y), -1).any(dim=1)

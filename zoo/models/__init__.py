@@ -4,11 +4,14 @@ from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
 from zoo.models.gine import GINE
+from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
+from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
 from zoo.models.nodeformer import NodeFormer
 from zoo.models.polynormer import Polynormer
+from zoo.models.ridge import Ridge
 from zoo.models.sage import SAGE
 from zoo.models.sgformer import SGFormer
 from zoo.models.transformer import Transformer
@@ -18,11 +21,14 @@ __all__ = [
     "GAT",
     "GCN",
     "GINE",
+    "GraphAny",
     "GraphGPS",
     "HTGN",
+    "LabelPropagation",
     "MLP",
     "NodeFormer",
     "Polynormer",
+    "Ridge",
     "SAGE",
     "SGFormer",
     "Transformer",

@@ -11,7 +11,7 @@ from zoo.config.options import Spec, options_of
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
 from zoo.nn.attention import ATTENTIONS
-from zoo.registry import MODELS, Model, discover, name_of
+from zoo.registry import MODELS, Model, Output, discover, name_of
 from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
 
@@ -68,6 +68,22 @@ def model_cases(model: str | type[Model], **options: Any) -> list[Case]:
     if "attention" in options or "attention" not in options_of(MODELS[name]):
         return [Case(name, options)]
     return [Case(name, {"attention": spec, **options}) for spec in attention_specs()]
+
+
+def answer(model: Model, graph: Any, x: Tensor, context: Tensor | None = None) -> Output:
+    """Return what a model answers; one that is given labels, with those of `some_labels`."""
+    return model(graph, x, *inputs(model, len(x), context))
+
+
+def inputs(model: Model, nodes: int, context: Tensor | None = None) -> tuple[Tensor, ...]:
+    """Return what a model is given beside graph and features: nothing, or labels of nodes."""
+    return (some_labels(nodes) if context is None else context,) if model.context else ()
+
+
+def some_labels(nodes: int) -> Tensor:
+    """Return classes (N,) of half of the nodes, 0, 1 and 2 in turn, and -1 of the others."""
+    number = torch.arange(nodes)
+    return torch.where(number % 2 == 0, number // 2 % CLASSES, -1)
 
 
 def tiny() -> tuple[Any, Tensor, Tensor]:

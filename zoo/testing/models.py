@@ -29,6 +29,7 @@ CONTRACT: tuple[Callable[[Case], None], ...] = (
     model_checks.every_parameter_is_trained_once,
     model_checks.weights_move_to_other_sizes,
     model_checks.saved_and_loaded_it_answers_the_same,
+    model_checks.it_answers_by_the_labels_it_is_given,
     model_checks.it_memorises_the_tiny_graph,
 )
 """The promises of a model with one attention, the cheap ones first."""
@@ -38,6 +39,12 @@ OF_NODES = (
     model_checks.any_heads_and_any_propagation_will_do,
 )
 """Those that a model owes which is for the nodes of a graph, and not for sequences or images."""
+
+OF_CONTEXT = (model_checks.it_answers_by_the_labels_it_is_given,)
+"""Those that a model owes which is given labels."""
+
+OF_WEIGHTS = (model_checks.it_memorises_the_tiny_graph,)
+"""Those that such a model does not owe: the label of a node is never asked of who knows it."""
 
 HEADS = 1, 2, 5
 """Numbers of heads that every model has to do with; 5 divides no usual width."""
@@ -56,10 +63,12 @@ def model_promises(model: str | type[Model], **options: object) -> list[Promise]
     cases = model_cases(model, **options)
     name = cases[0].name
     spared = () if "node-classification" in MODELS[name].tasks else OF_NODES
+    spared += OF_WEIGHTS if MODELS[name].context else OF_CONTEXT
     owed = [check for check in CONTRACT if check not in spared]
     promises = [_promise(check, case, str(case)) for check in owed for case in cases]
     known = options_of(MODELS[name])
-    for heads, word in [] if spared else itertools.product(HEADS, PROPAGATIONS):
+    of_nodes = not set(OF_NODES) & set(spared)
+    for heads, word in [] if not of_nodes else itertools.product(HEADS, PROPAGATIONS):
         more = {"heads": heads, "propagation": word}
         more = {key: value for key, value in more.items() if key in known}
         check = model_checks.any_heads_and_any_propagation_will_do

@@ -40,12 +40,13 @@ from zoo.registry import Model
 from zoo.system import process_group
 from zoo.system.memory import SideStream, out_of_memory, upload
 from zoo.tasks.task import Measure, Task
+from zoo.training.in_context import answer_in_context
 
 PREFETCH = 2
 """Batches that are made while a step is taken."""
 
-Forward = Callable[[Graph, Tensor], Tensor]
-"""`(graph, x) -> logits`, a row per node."""
+Forward = Callable[[Graph, Tensor, Tensor | None], Tensor]
+"""`(graph, x, context) -> logits`, a row per node; None but for models that are given labels."""
 
 Score = Callable[[str, Sequence[Measure]], list[float]]
 """`(part, measures) -> numbers` of a part of the split: train, val or test."""
@@ -125,6 +126,7 @@ class Batch(NamedTuple):
         read: `(model, logits)` to those of the samples, such as means over each graph.
         place: among the batches of its step; None of one that another process has too.
         pairs: of link prediction, the candidates that are scored, (m, 1 + K, 2).
+        context: labels that a model may be given, of its rows; None: of none.
     """
 
     graph: Graph
@@ -139,6 +141,7 @@ class Batch(NamedTuple):
     read: Callable[[Model, Tensor], Tensor] | None = None
     place: int | None = 0
     pairs: Tensor | None = None
+    context: Tensor | None = None
 
 
 class FullBatch:
@@ -150,7 +153,8 @@ class FullBatch:
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         """Yield the mini-batches of an epoch: one."""
-        yield Batch(self.data.graph, self.data.x, self.data.y, self.train)
+        data = self.data
+        yield Batch(data.graph, data.x, data.y, self.train, context=data.context)
 
     def on_whole_graph(self) -> FullBatch | FullBatchWhereItFits:
         """Return what evaluates on the whole graph at once: itself, if it does."""
@@ -158,7 +162,8 @@ class FullBatch:
 
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C)."""
-        return forward(self.data.graph, self.data.x)[upload(nodes, self.device)]
+        data = self.data
+        return forward(data.graph, data.x, data.context)[upload(nodes, self.device)]
 
     def scores(self, model: Model, on: TrainingData, precision: str) -> Score:
         """Run inference for the nodes of all parts at once; return their scores."""
@@ -282,12 +287,13 @@ class ShardedBatches(DataParallelBatches):
         weight = int(self.known[nodes[rows]].sum()) / self.total
         share = len(nodes) / len(self.data.x)
         seed = seed_of((self.seed, process_group.rank(), epoch))
-        yield Batch(self.shard, self.data.x[nodes], self.data.y[nodes], rows, weight, share, seed)
+        x, y = self.data.x[nodes], self.data.y[nodes]
+        yield Batch(self.shard, x, y, rows, weight, share, seed)
 
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""
         own, nodes = upload(self.eval_shard.nodes, self.device), upload(nodes, self.device)
-        return self.eval_shard.in_place(forward(self.eval_shard, self.data.x[own]))[nodes]
+        return self.eval_shard.in_place(forward(self.eval_shard, self.data.x[own], None))[nodes]
 
     def _shard(self, number: int) -> Shard:
         order = random_order(len(self.data.x), seed_of((self.seed, number)))
@@ -302,13 +308,15 @@ def moved(data: Dataset, device: torch.device | str) -> Dataset:
     """
     check_neighbours(data.graph)
     tensors = {"x": data.x.to(device).float(), "y": data.y.to(device)}  # fp16 is widened there
+    if getattr(data, "context", None) is not None:
+        tensors["context"] = data.context.to(device)
     return dataclasses.replace(data, **tensors, graph=place(data.graph, device))
 
 
 def infer(model: Model, loader: FullBatch, precision: str, run: Callable[[Forward], Any]) -> Any:
-    """Run inference in eval mode: return what `run` makes of `(graph, x) -> logits`."""
+    """Run inference in eval mode: return what `run` makes of `(graph, x, context) -> logits`."""
     with evaluating(model, loader.device, precision):
-        return run(lambda graph, x: model(graph, x).logits.float())
+        return run(lambda *inputs: answer_in_context(model, *inputs).logits.float())
 
 
 @contextlib.contextmanager
@@ -411,8 +419,8 @@ class Batches(DataParallelBatches):
         idle = batches[:1] * (-(-len(batches) // processes) - len(own))  # as many as others have
         result = None
         for number, batch in enumerate(self._prefetch(self._eval_batch, [*own, *idle])):
-            chosen, graph, x, rows = batch
-            logits = forward(graph, self._finish_features(x))[rows]
+            chosen, graph, x, rows, context = batch
+            logits = forward(graph, self._finish_features(x), context)[rows]
             if result is None:
                 result = logits.new_zeros(len(wanted), *logits.shape[1:])
             if number < len(own):
@@ -446,13 +454,20 @@ class Batches(DataParallelBatches):
         rows = torch.searchsorted(nodes, chosen[self.is_train[chosen]])
         x, graph = self._gather_features(nodes), self._place(graph)
         y, rows = upload(self.data.y[nodes], self.device), upload(rows, self.device)
-        return Batch(graph, x, y, rows, **step)
+        return Batch(graph, x, y, rows, context=self._gather_context(nodes), **step)
 
-    def _eval_batch(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor]:
+    def _eval_batch(
+        self, chosen: Tensor
+    ) -> tuple[Tensor, Graph, Tensor, Tensor, Tensor | None]:
         chosen = chosen.sort().values
         nodes, graph = self._subgraph(chosen, self.seed)
         rows = upload(torch.searchsorted(nodes, chosen), self.device)
-        return chosen, self._place(graph), self._gather_features(nodes), rows
+        context = self._gather_context(nodes)
+        return chosen, self._place(graph), self._gather_features(nodes), rows, context
+
+    def _gather_context(self, nodes: Tensor) -> Tensor | None:
+        context = self.data.context
+        return None if context is None else upload(context[nodes], self.device)
 
     def _place(self, graph: Graph) -> Graph:
         """Return a graph on the device; on a GPU with the structure that the model will look up."""
@@ -638,7 +653,7 @@ class SampleBatches(DataParallelBatches):
         result = None
         made = self._prefetch(lambda chosen: (chosen, self._inputs(chosen)), own)
         for chosen, (graph, x) in made:
-            logits = self.data.pool(chosen, forward(graph, x), model)
+            logits = self.data.pool(chosen, forward(graph, x, None), model)
             if result is None:
                 result = logits.new_zeros(len(wanted), *logits.shape[1:])
             result[upload(torch.searchsorted(wanted, chosen), self.device)] = logits

@@ -61,6 +61,7 @@ from zoo.training.batches import (
 from zoo.training.captured import Captured, CapturedStep, Recordings, can_record
 from zoo.training.checkpoint import Checkpoint, generators, restore_generators
 from zoo.training.early_stopping import Best
+from zoo.training.in_context import answer_in_context
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, SCHEDULES
 
@@ -222,6 +223,8 @@ def fit(
     training_data = (
         _standardize_targets(model, training_data, device) if standard else training_data
     )
+    if model.context:
+        training_data = _give_context(training_data, evaluate)
     training_data = make_inductive(training_data) if inductive else training_data
     model.to(device)
     _check_memory(model, torch.device(device))
@@ -233,8 +236,10 @@ def fit(
         device=device,
         batching=batching,
         evaluation=evaluate,
-        capture=capture,
+        capture=False if model.context else capture,
     )
+    if not any(True for _ in model.parameters()):
+        return _measure(trainer)
     groups = hooks.parameter_groups(model.parameter_groups(), lr)
     optimiser = pick(OPTIMIZERS, optimizer, groups, lr, weight_decay)
     lr_factor = pick(SCHEDULES, schedule, epochs)
@@ -307,6 +312,35 @@ def _standardize_targets(
     mean, deviation = (tensor.to(device) for tensor in units)
     model.answer_in_units(mean, deviation)
     return training_data._replace(task=in_units(task, mean, deviation))
+
+
+def _give_context(training_data: TrainingData, evaluation: str) -> TrainingData:
+    """Return the data with the labels of the training nodes as what a model may be given.
+
+    Raises:
+        ZooError: a whole graph is not seen at once, or the nodes are not those of one graph.
+    """
+    data, split = training_data.data, training_data.split
+    if "full" not in data.batching:
+        raise ZooError(f"a model that is given labels is one for the nodes of a graph, and "
+                       f"{data.name} is {data.unit}.")  # fmt: skip
+    if evaluation == "layerwise" or process_group.count() > 1:
+        raise ZooError(
+            "a model that is given labels reads them all at once: leave out `evaluate: layerwise`, "
+            "and train it in one process."
+        )
+    return training_data._replace(data=data.with_context(split.train))
+
+
+def _measure(trainer: Trainer) -> Fit:
+    """Return the scores of a model without weights, which has nothing to train."""
+    task, start = trainer.training_data.task, time.perf_counter()
+    score = trainer.run_inference()
+    scores = {part: score(part, [task.metric])[0] for part in PARTS}
+    beside = named_scores(task.beside, score("test", [*task.beside.values()]))
+    trainer.model.eval()
+    seconds = time.perf_counter() - start
+    return Fit(-1, **scores, epochs=0, seconds_per_epoch=seconds, interrupted=False, beside=beside)
 
 
 def _check_memory(model: Model, device: torch.device) -> None:
@@ -598,7 +632,8 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> Tensor:
         with autocast(batch.x.device, self.precision):
-            logits, penalty = self.model(batch.graph, self.training_data.augment(batch.x))
+            x = self.training_data.augment(batch.x)
+            logits, penalty = answer_in_context(self.model, batch.graph, x, batch.context)
         rows = batch.rows
         if batch.read is not None:
             logits = batch.read(self.model, logits)

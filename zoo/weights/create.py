@@ -14,12 +14,15 @@ from zoo.config.metadata import About
 from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
 from zoo.nn.readouts import READOUTS
-from zoo.registry import MODELS, Model, check_head, check_parts, discover
+from zoo.registry import MODELS, Model, check_head, check_parts, discover, name_of
 from zoo.system.memory import available_memory
 from zoo.tasks.decoders import DECODERS
+from zoo.tasks.task import TASKS
 from zoo.weights.files import Stored, read_folder
 from zoo.weights.index import index, locate
 from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_parts_of_task
+
+_SIZES = "in_dim", "out_dim"
 
 WIDE = 2**12
 """Any option of at least this size has the weights counted before memory is taken for them."""
@@ -97,6 +100,23 @@ def restore(stored: Stored, **changes: Any) -> Model:
     if "head" in same:
         in_units_of(model, stored.about)
     return model
+
+
+def resized(model: Model, data: Any) -> Model:
+    """Return a model of `any_graph` with the same weights for the columns and classes of data.
+
+    What its weights say of the data of their training is not what it reads or answers here.
+
+    Args:
+        model: of a registered class.
+        data: which it will be asked about.
+    """
+    options = {key: value for key, value in model.config.items() if key not in _SIZES}
+    outputs = pick(TASKS, data.task).outputs(data.classes)
+    with torch.random.fork_rng(devices=[]):
+        other = create_model(name_of(type(model)), data.inputs, outputs, **options)
+    other.load_state_dict(model.state_dict())
+    return other.to(next(model.parameters(), torch.empty(0)).device).train(model.training)
 
 
 @contextlib.contextmanager

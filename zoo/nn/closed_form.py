@@ -1,0 +1,311 @@
+"""What can be said of nodes from a few labels without training: ridge regressions and label walks.
+
+All of it is linear in the labels, and solved in closed form for each graph of a batch by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from zoo.errors import ZooError
+from zoo.graphs.adjacency import degrees, node_counts
+from zoo.graphs.edge_weights import edge_weights, weight_sums
+from zoo.graphs.shard import Graph, Shard
+from zoo.graphs.spmm import sparse_product
+from zoo.nn.feature_linear import sparse_form
+from zoo.nn.propagation import Propagation, mean
+
+AT_ONCE = 2**26
+"""Numbers, of all nodes and some columns, that are propagated at a time: 256 MiB."""
+
+POWERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)
+"""The filters 1, A and A², by their coefficients."""
+
+PENALTIES = 0.01, 0.1, 1.0, 10.0
+"""From which `leave-one-out` chooses, as shares of the mean squared norm of a labelled row."""
+
+
+class Labels(NamedTuple):
+    """Labels of some nodes, as numbers that can be averaged.
+
+    Attributes:
+        targets: (N, C) fp32: one-hot rows, or numbers; 0 where unknown.
+        known: (N,) bool.
+    """
+
+    targets: Tensor
+    known: Tensor
+
+
+def labels_of(context: Tensor, outputs: int) -> Labels:
+    """Return a context, see `zoo.registry.Model.forward`, as labels; of one logit two classes.
+
+    Args:
+        context: classes (N,), -1 where unknown, or numbers (N,) or (N, T), NaN where unknown.
+        outputs: logits of the model.
+    """
+    if context.is_floating_point():
+        numbers = context.reshape(len(context), -1).float()
+        known = numbers.isfinite().all(dim=1)
+        return Labels(torch.where(known[:, None], numbers, 0.0), known)
+    known = context >= 0
+    one_hot = functional.one_hot(context.clamp(min=0), max(outputs, 2)).float()
+    return Labels(one_hot * known[:, None], known)
+
+
+def as_logits(scores: Tensor, outputs: int) -> Tensor:
+    """Return scores of classes (N, C) as logits (N, outputs): of two classes one, if so asked."""
+    return scores[:, 1:] - scores[:, :1] if outputs == 1 < scores.shape[1] else scores
+
+
+def neighbour_mean(graph: Graph, x: Tensor) -> Tensor:
+    """Return the mean over the neighbours of each node but itself, (N, ...); 0 without any."""
+    if edge_weights(graph, x.device) is None:
+        many = degrees(graph, x.device).to(x.dtype)
+    else:
+        many = weight_sums(graph, x.device).to(x.dtype)
+    many = many.reshape(-1, *[1] * (x.dim() - 1))
+    others = (many - 1).clamp(min=0)
+    near = (mean(graph, x) * many - x) / others.clamp(min=1e-6)
+    return torch.where(others > 1e-6, near, torch.zeros_like(near))
+
+
+def label_walks(
+    graph: Graph, labels: Labels, *, steps: int, restart: float, propagate: Propagation
+) -> Tensor:
+    """Return sum_k r (1 - r)^k A^k Y, (N, C), for k up to `steps` and labels Y.
+
+    "Learning with local and global consistency" (Zhou et al. 2004), equation 4, iterated.
+    """
+    walked = labels.targets
+    for _ in range(steps):
+        walked = (1 - restart) * propagate(graph, walked) + restart * labels.targets
+    return walked
+
+
+class Fits(NamedTuple):
+    """What ridge regressions on K filters of the features say.
+
+    Attributes:
+        values: (K, N, C).
+        held_out: (K, N, C), of labelled nodes what a fit without each says of it; elsewhere 0.
+    """
+
+    values: Tensor
+    held_out: Tensor
+
+
+@torch.no_grad()
+def ridge(
+    graph: Graph,
+    x: Tensor,
+    labels: Labels,
+    *,
+    propagate: Propagation,
+    filters: Sequence[Sequence[float]] = POWERS,
+    penalty: float | None = 1.0,
+    standard: bool = True,
+) -> Fits:
+    """Fit the labels by ridge regression on each of K polynomials of a propagation of x.
+
+    Of filter p and rows F = p(A) x it is F W, W = F_L^T (F_L F_L^T + l I)^-1 Y_L for the labelled
+    rows L; neither F nor anything of N x N is formed. Gradients are not kept.
+
+    Args:
+        graph: of N nodes, or a batch of graphs, each fitted by itself.
+        x: features (N, F).
+        labels: of some nodes.
+        propagate: A.
+        filters: coefficients of 1, A, A² and so on, of each polynomial p.
+        penalty: l, as a share of the mean squared norm of the labelled rows; None: that of
+            `PENALTIES` whose answers without each node itself are best, in their squares.
+        standard: scale each row of x to norm 1, centre F over the graph, and Y over its labels.
+    """
+    x, nodes = x.float(), labels.known.nonzero().squeeze(1)
+    group, sizes = _groups(graph, x)
+    scale = _scales(x) if standard else x.new_ones(len(x))
+    order = max(len(each) for each in filters)
+    rows, means = _filtered_rows(graph, x, scale, nodes, group, sizes, order, propagate)
+    shape = len(filters), len(x), labels.targets.shape[1]
+    values, held_out = x.new_zeros(shape), x.new_zeros(shape)
+    inputs = x.new_zeros(shape)  # of each filter x W
+    for number, each in enumerate(filters):
+        coefficients = x.new_tensor(each)
+        of_filter = torch.einsum("k,klf->lf", coefficients, rows[: len(each)])
+        centre = torch.einsum("k,kgf->gf", coefficients, means[: len(each)])
+        for graph_number, members in _members(group[nodes], len(sizes)):
+            here = nodes[members]
+            y = labels.targets[here]
+            middle = y.mean(0) if standard else torch.zeros_like(y[0])
+            shift = centre[graph_number] if standard else torch.zeros_like(centre[0])
+            weights, left_out = solve(of_filter[members] - shift, y - middle, penalty)
+            held_out[number, here] = left_out + middle
+            alone = len(sizes) == 1
+            inside = slice(None) if alone else group == graph_number
+            product = _product(x if alone else x[inside], weights)
+            inputs[number, inside] = product * scale[inside, None]
+            values[number, inside] = middle - shift @ weights
+    return Fits(values + _filtered(graph, inputs, filters, propagate), held_out)
+
+
+def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tensor]:
+    """Return ridge weights (F, C) of rows (n, F) for y (n, C), and y of each without itself.
+
+    By the smaller of the two Gram matrices, in fp64. Without itself it is y_i - a_i / G_ii for
+    G = (F F^T + l I)^-1 and a = G y, or y_i - (y_i - F_i W) / (1 - h_i), h_i = F_i (F^T F + l I)^-1
+    F_i^T.
+
+    Args:
+        rows: of the labelled nodes.
+        y: their targets.
+        penalty: as of `ridge`.
+    """
+    if penalty is None:
+        tried = [solve(rows, y, each) for each in PENALTIES]
+        return min(tried, key=lambda fit: float((fit[1] - y).square().sum()))
+    wide, y64 = rows.double(), y.double()
+    dual = len(rows) <= rows.shape[1]
+    gram = wide @ wide.mT if dual else wide.mT @ wide
+    weight = penalty * float(wide.square().sum()) / len(rows) + 1e-9
+    gram.diagonal().add_(weight)
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    if dual:
+        alpha = inverse @ y64
+        weights, held_out = wide.mT @ alpha, y64 - alpha / inverse.diagonal()[:, None]
+    else:
+        weights = inverse @ (wide.mT @ y64)
+        leverage = ((wide @ inverse) * wide).sum(1, keepdim=True)
+        held_out = y64 - (y64 - wide @ weights) / (1 - leverage).clamp(min=1e-9)
+    return weights.to(rows.dtype), held_out.to(y.dtype)
+
+
+def _scales(x: Tensor) -> Tensor:
+    """Return 1 / the norm of each row of x, (N,); 0 where it is 0."""
+    norms = torch.linalg.vector_norm(x, dim=1)
+    return torch.where(norms > 0, 1 / norms.clamp(min=1e-12), 0.0)
+
+
+def _groups(graph: Graph, x: Tensor) -> tuple[Tensor, list[int]]:
+    """Return the number of the graph of each node of a batch (N,), and how many nodes each has."""
+    if isinstance(graph, Shard):
+        raise ZooError(
+            "a closed form is of the whole graph, and this is a part of it: predict by "
+            "`--batch-size` in the place of `--layerwise`, and train in one process."
+        )
+    sizes = [len(x) if size is None else size for size in node_counts(graph)]
+    counts = torch.tensor(sizes, device=x.device)
+    return torch.arange(len(sizes), device=x.device).repeat_interleave(counts), sizes
+
+
+def _members(group: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
+    """Give the places of the nodes of each graph among some nodes; nothing of one without any."""
+    for number in range(count):
+        if len(members := (group == number).nonzero().squeeze(1)):
+            yield number, members
+
+
+def _filtered_rows(
+    graph: Graph,
+    x: Tensor,
+    scale: Tensor,
+    nodes: Tensor,
+    group: Tensor,
+    sizes: list[int],
+    order: int,
+    propagate: Propagation,
+) -> tuple[Tensor, Tensor]:
+    """Return the rows of A^k x, (order, n, F), of some nodes, and means over graphs (order, G, F).
+
+    Features are propagated to the nodes, or the nodes to all features by A^T: what has fewer
+    columns, some at a time.
+    """
+    count, graphs = len(nodes), len(sizes)
+    per_node = 1 / torch.tensor(sizes, device=x.device, dtype=x.dtype)[group].clamp(min=1)
+    at_once = max(1, AT_ONCE // max(1, len(x)))
+    found = x.new_zeros(order, count + graphs, x.shape[1])
+    if count + graphs <= x.shape[1]:
+        for start in range(0, count + graphs, at_once):
+            wanted = range(start, min(start + at_once, count + graphs))
+            columns = x.new_zeros(len(x), len(wanted))
+            own = [place for place in wanted if place < count]
+            columns[nodes[own], torch.arange(len(own))] = 1.0
+            for place in wanted[len(own) :]:
+                inside = group == place - count
+                columns[inside, place - start] = per_node[inside]
+            for power in range(order):
+                columns = _transposed(propagate, graph, columns) if power else columns
+                found[power, wanted] = _product_of_transposed(x, columns * scale[:, None]).mT
+        return found[:, :count], found[:, count:]
+    for start in range(0, x.shape[1], at_once):
+        wanted = slice(start, start + at_once)
+        columns = x[:, wanted] * scale[:, None]
+        for power in range(order):
+            columns = propagate(graph, columns) if power else columns
+            found[power, :count, wanted] = columns[nodes]
+            means = columns.new_zeros(graphs, columns.shape[1])
+            found[power, count:, wanted] = means.index_add(0, group, columns * per_node[:, None])
+    return found[:, :count], found[:, count:]
+
+
+def _filtered(
+    graph: Graph, inputs: Tensor, filters: Sequence[Sequence[float]], propagate: Propagation
+) -> Tensor:
+    """Return p(A) z of each filter p and its own z, (K, N, C), by Horner's rule."""
+    count, nodes, width = inputs.shape
+    order = max(len(each) for each in filters)
+    padded = inputs.new_tensor([[*each, *[0.0] * (order - len(each))] for each in filters])
+    z = inputs.transpose(0, 1)  # (N, K, C)
+    out = z * padded[:, -1:]
+    for power in reversed(range(order - 1)):
+        out = propagate(graph, out.reshape(nodes, -1)).view(nodes, count, width)
+        out = out + z * padded[:, power : power + 1]
+    return out.transpose(0, 1)
+
+
+def _transposed(propagate: Propagation, graph: Graph, x: Tensor) -> Tensor:
+    """Return A^T x: the gradient of a propagation, which is linear."""
+    with torch.inference_mode(False), torch.enable_grad():
+        start = torch.zeros_like(x).requires_grad_()
+        return torch.autograd.grad(propagate(graph, start), start, x.clone())[0]
+
+
+def _product(x: Tensor, weights: Tensor) -> Tensor:
+    """Return x W for features x (N, F), without their zeros."""
+    sparse = sparse_form(x)
+    return x @ weights if sparse is None else sparse_product(weights, *sparse[:2])
+
+
+def _product_of_transposed(x: Tensor, columns: Tensor) -> Tensor:
+    """Return x^T Z, (F, D), for features x (N, F), without their zeros."""
+    sparse = sparse_form(x)
+    return x.mT @ columns if sparse is None else sparse_product(columns, *sparse[1::-1])
+
+
+def graph_means(graph: Graph, labels: Labels) -> Tensor:
+    """Return the mean of the labels of its graph for each node, (N, C); 0 where there are none."""
+    return _mean_of_known(graph, labels.targets, labels.known)
+
+
+def squared_errors(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
+    """Return the mean squared error of what is said of the labelled nodes of its graph, (N, 1).
+
+    Args:
+        graph: of N nodes, or a batch.
+        labels: of some of them.
+        held_out: (N, C) what is said of these without themselves.
+    """
+    errors = (held_out - labels.targets).square().mean(dim=1, keepdim=True)
+    return _mean_of_known(graph, errors * labels.known[:, None], labels.known)
+
+
+def _mean_of_known(graph: Graph, x: Tensor, known: Tensor) -> Tensor:
+    """Return the mean over the known nodes of its graph for each node, (N, C), of x (N, C)."""
+    group, sizes = _groups(graph, x)
+    sums = x.new_zeros(len(sizes), x.shape[1]).index_add(0, group, x)
+    many = x.new_zeros(len(sizes)).index_add(0, group, known.to(x.dtype))
+    return (sums / many.clamp(min=1)[:, None])[group]
