@@ -44,8 +44,11 @@ def result(summary: dict[str, Any]) -> None:
         seed, command = summary["seeds"][-1]["seed"], resume_command(summary["folder"])
         stopped = f"[yellow]stopped early, in seed {seed}; go on with[/] {plain(command)}"
         out.print(stopped, soft_wrap=True)
+    trained = f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch"
+    if not summary["parameters"]:
+        trained = f"no parameters, so nothing was trained, {_milliseconds(summary)} ms to answer"
     out.print(
-        f"{summary['parameters']:,} parameters, {_milliseconds(summary)} ms per epoch, "
+        f"{trained}, "
         f"{_gigabytes(summary)} GiB at most, on {plain(summary['device'])}\n"
         f"The run is in {plain(summary['folder'])}.\n"
         f"zoo report {plain(shlex.quote(summary['folder']))} draws it.",

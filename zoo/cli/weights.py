@@ -107,7 +107,7 @@ def predict(
     """
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
-    from zoo.inference.training_data import new_nodes
+    from zoo.inference.training_data import given_nodes, new_nodes
     from zoo.tasks.labels import LINKS
 
     spec = _spec(data, options)
@@ -137,7 +137,8 @@ def predict(
         return _links(model, graph, pairs, top, known, out, _device(device))
     new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
-    predictions = run(model, graph, context=context, **how)
+    given = given_nodes(model, folder, spec, graph)
+    predictions = run(model, graph, context=context, given=given, **how)
     predictions = predictions if new is None else predictions.select(new)
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
@@ -189,11 +190,14 @@ def embed(
     """
     from zoo.inference.predict import embed as run
     from zoo.inference.predict import with_empty_rows, write_array
+    from zoo.inference.training_data import given_nodes
 
     check_out(out, (".npy",), again)
-    model, _, graph, context = _load_for(weights, spec_of(data, options), imports, unverified)
+    spec = spec_of(data, options)
+    model, folder, graph, context = _load_for(weights, spec, imports, unverified)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
-    embeddings = run(model, graph, context=context, **how)
+    given = given_nodes(model, folder, spec, graph)
+    embeddings = run(model, graph, context=context, given=given, **how)
     values = with_empty_rows(embeddings.values, getattr(graph, "unread", {}))
     write_array(values, out)
     shape, dropped = " x ".join(map(str, values.shape)), _dropped(embeddings.dropped_edges)
@@ -265,7 +269,8 @@ def _load_for(weights: str, spec: "Spec", imports: list[str] | None, unverified:
     from zoo.inference.training_data import read_as_trained, training_spec
 
     model, folder = _load(weights, imports, unverified)
-    spec = without_labels(spec, training_spec(folder))
+    if not model.context:
+        spec = without_labels(spec, training_spec(folder))
     return model, folder, *read_as_trained(model, folder, spec)
 
 

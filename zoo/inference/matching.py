@@ -41,10 +41,10 @@ def match_features(model: Model, data: Dataset, context: Dataset | None = None) 
     """
     about = model.about
     data = match_columns(model, data)
-    if about.features is None:
-        return data
     if context is not None:
         data = _concatenate(match_columns(model, context), data)
+    if about.features is None:
+        return data
     data = _with_graph_of_training(data, about)
     data = data.encoded(Encoder(about.encoding))
     virtual = word(model.config.get("readout") or "") == VIRTUAL_NODE

@@ -157,6 +157,21 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
     return data, whole.part(train)
 
 
+def given_nodes(model: Model, folder: Path, spec: Spec, data: Dataset) -> Tensor | None:
+    """Return the training nodes (n,) if data are those of training and the model is given labels.
+
+    None where it is given none, and on other data, where it is given all that there are.
+    """
+    if not model.context:
+        return None
+    training = Training(model.about, training_spec(folder), folder)
+    spec, _ = divide(as_trained(spec, training.spec), ("split",))
+    split = training_split(spec, training)
+    if split is None:
+        return None
+    return split_of(data, split.get("split", data.split), model.about.seed or 0).train
+
+
 def as_trained(
     spec: Spec, trained_on: Spec | None, about: About | None = None, *, same_columns: bool = True
 ) -> Spec:

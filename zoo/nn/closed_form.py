@@ -6,15 +6,18 @@ All of it is linear in the labels, and solved in closed form for each graph of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees, node_counts
 from zoo.graphs.edge_weights import edge_weights, weight_sums
+from zoo.graphs.per_graph import per_graph
 from zoo.graphs.shard import Graph, Shard
 from zoo.graphs.spmm import sparse_product
 from zoo.nn.feature_linear import sparse_form
@@ -22,6 +25,9 @@ from zoo.nn.propagation import Propagation, mean
 
 AT_ONCE = 2**26
 """Numbers, of all nodes and some columns, that are propagated at a time: 256 MiB."""
+
+KEPT = 2**26
+"""Numbers of the rows of labelled nodes that are kept for the next step."""
 
 POWERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)
 """The filters 1, A and A², by their coefficients."""
@@ -128,9 +134,8 @@ def ridge(
     """
     x, nodes = x.float(), labels.known.nonzero().squeeze(1)
     group, sizes = _groups(graph, x)
-    scale = _scales(x) if standard else x.new_ones(len(x))
-    order = max(len(each) for each in filters)
-    rows, means = _filtered_rows(graph, x, scale, nodes, group, sizes, order, propagate)
+    scale, order = _scales(x, standard), max(len(each) for each in filters)
+    rows, means = _filtered_rows(graph, x, nodes, order, propagate, standard)
     shape = len(filters), len(x), labels.targets.shape[1]
     values, held_out = x.new_zeros(shape), x.new_zeros(shape)
     inputs = x.new_zeros(shape)  # of each filter x W
@@ -184,8 +189,10 @@ def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tenso
     return weights.to(rows.dtype), held_out.to(y.dtype)
 
 
-def _scales(x: Tensor) -> Tensor:
-    """Return 1 / the norm of each row of x, (N,); 0 where it is 0."""
+def _scales(x: Tensor, standard: bool) -> Tensor:
+    """Return 1 / the norm of each row of x, (N,), 0 where that is 0; or 1 where not `standard`."""
+    if not standard:
+        return x.new_ones(len(x))
     norms = torch.linalg.vector_norm(x, dim=1)
     return torch.where(norms > 0, 1 / norms.clamp(min=1e-12), 0.0)
 
@@ -209,22 +216,61 @@ def _members(group: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
             yield number, members
 
 
+class _Rows(NamedTuple):
+    """Rows of A^k x for k below `order`: of nodes (n,), (order, n, F); means, (order, G, F)."""
+
+    version: int
+    nodes: Tensor
+    rows: Tensor
+    means: Tensor
+
+
+@per_graph
+def _known_rows(graph: Graph) -> WeakIdKeyDictionary:
+    """Return what is known of features x on a graph: it is asked for again in every step."""
+    return WeakIdKeyDictionary()
+
+
 def _filtered_rows(
-    graph: Graph,
-    x: Tensor,
-    scale: Tensor,
-    nodes: Tensor,
-    group: Tensor,
-    sizes: list[int],
-    order: int,
-    propagate: Propagation,
+    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of A^k x, (order, n, F), of some nodes, and means over graphs (order, G, F).
+
+    Those that were asked for before, of the same features, are kept as long as these live.
+    """
+    compute = partial(_compute_rows, graph, x, order, propagate, standard)
+    if x.is_inference() or x.requires_grad:
+        rows = compute(nodes)
+        return rows[:, : len(nodes)], rows[:, len(nodes) :]
+    known, key = _known_rows(graph).setdefault(x, {}), (propagate, order, standard)
+    held = known.get(key)
+    if held is None or held.version != x._version:
+        held = None
+    missing = nodes if held is None else nodes[~torch.isin(nodes, held.nodes)]
+    if held is None or len(missing):
+        with torch.inference_mode(False):
+            found = compute(missing)
+            rows, means = found[:, : len(missing)], found[:, len(missing) :]
+            if held is not None and held.rows.numel() + rows.numel() <= KEPT:
+                missing, rows = torch.cat([held.nodes, missing]), torch.cat([held.rows, rows], dim=1)
+            elif held is not None:
+                missing, rows = nodes, compute(nodes)[:, : len(nodes)]
+            sorting = missing.argsort()
+            held = known[key] = _Rows(x._version, missing[sorting], rows[:, sorting], means)
+    return held.rows[:, torch.searchsorted(held.nodes, nodes)], held.means
+
+
+def _compute_rows(
+    graph: Graph, x: Tensor, order: int, propagate: Propagation, standard: bool, nodes: Tensor
+) -> Tensor:
+    """Return the rows of A^k x of some nodes, and behind them the means, (order, n + G, F).
 
     Features are propagated to the nodes, or the nodes to all features by A^T: what has fewer
     columns, some at a time.
     """
+    group, sizes = _groups(graph, x)
     count, graphs = len(nodes), len(sizes)
+    scale = _scales(x, standard)
     per_node = 1 / torch.tensor(sizes, device=x.device, dtype=x.dtype)[group].clamp(min=1)
     at_once = max(1, AT_ONCE // max(1, len(x)))
     found = x.new_zeros(order, count + graphs, x.shape[1])
@@ -232,15 +278,15 @@ def _filtered_rows(
         for start in range(0, count + graphs, at_once):
             wanted = range(start, min(start + at_once, count + graphs))
             columns = x.new_zeros(len(x), len(wanted))
-            own = [place for place in wanted if place < count]
-            columns[nodes[own], torch.arange(len(own))] = 1.0
+            own = nodes[start : wanted.stop]
+            columns[own, torch.arange(len(own))] = 1.0
             for place in wanted[len(own) :]:
                 inside = group == place - count
                 columns[inside, place - start] = per_node[inside]
             for power in range(order):
                 columns = _transposed(propagate, graph, columns) if power else columns
                 found[power, wanted] = _product_of_transposed(x, columns * scale[:, None]).mT
-        return found[:, :count], found[:, count:]
+        return found
     for start in range(0, x.shape[1], at_once):
         wanted = slice(start, start + at_once)
         columns = x[:, wanted] * scale[:, None]
@@ -249,7 +295,7 @@ def _filtered_rows(
             found[power, :count, wanted] = columns[nodes]
             means = columns.new_zeros(graphs, columns.shape[1])
             found[power, count:, wanted] = means.index_add(0, group, columns * per_node[:, None])
-    return found[:, :count], found[:, count:]
+    return found
 
 
 def _filtered(

@@ -6,6 +6,8 @@ Each naive twin has the name of what models call. Random Batch Attention's is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu, pad
@@ -154,3 +156,37 @@ def _sums(a: Tensor, over: int) -> Tensor:
     """Return the sums over rows (0) or columns (1) of A, kept apart; 1 where there is nothing."""
     sums = a.sum(over, keepdim=True)
     return torch.where(sums == 0, 1, sums)
+
+
+def ridge(
+    propagate: Callable[[Graph, Tensor], Tensor],
+    graph: Graph,
+    x: Tensor,
+    targets: Tensor,
+    known: Tensor,
+    coefficients: Sequence[float],
+    penalty: float,
+) -> tuple[Tensor, Tensor]:
+    """Return F W + y and, of each known node, what a fit without it says, (N, C) and (n, C).
+
+    F = p(A) X for a polynomial p and rows of X of norm 1, centred; W = (F_L^T F_L + l I)^-1 F_L^T
+    (Y_L - y) of the known nodes L, y the mean of their targets, l the penalty times the mean
+    squared norm of their rows.
+    """
+    x, targets = x.double(), targets.double()
+    x = x / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp(min=1e-12)
+    matrix = propagate(graph, torch.eye(len(x), dtype=x.dtype))
+    powers = (torch.linalg.matrix_power(matrix, power) for power in range(len(coefficients)))
+    features = sum(weight * power @ x for weight, power in zip(coefficients, powers, strict=True))
+    features = features - features.mean(0)
+    nodes = known.nonzero().squeeze(1)
+    middle = targets[nodes].mean(0)
+    weight = penalty * features[nodes].square().sum() / len(nodes)
+
+    def fitted(some: Tensor) -> Tensor:
+        rows, identity = features[some], torch.eye(features.shape[1], dtype=x.dtype)
+        inverse = torch.linalg.inv(rows.mT @ rows + weight * identity)
+        return features @ inverse @ rows.mT @ (targets[some] - middle) + middle
+
+    held_out = [fitted(nodes[nodes != node])[node] for node in nodes]
+    return fitted(nodes), torch.stack(held_out)
