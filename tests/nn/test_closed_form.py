@@ -110,7 +110,7 @@ def test_rows_that_are_kept_are_those_of_the_features_as_they_are(graph):
 
 
 def test_memory_is_bounded(graph, monkeypatch):
-    """A few columns at a time, and no row kept beyond the limit: the same."""
+    """Nothing kept, and a few columns at a time, of features or of nodes: the same."""
     x, labels, more = torch.randn(NODES, 50), some(), some(labelled=55)
     wanted = [ridge(graph, x.clone(), each, propagate=gcn).values for each in (labels, more)]
     monkeypatch.setattr(closed_form, "AT_ONCE", 3 * NODES)

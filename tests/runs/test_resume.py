@@ -24,6 +24,8 @@ from zoo.training.checkpoint import Checkpoint
 from zoo.weights.create import list_models
 from zoo.weights.save_and_load import read_weights
 
+NAMES = [*list_models(task="node-classification", context=False), "graphany"]
+
 OPTIONS = {
     "polynormer": {"local_epochs": 3},  # the second phase has begun when it is killed at epoch 5
     "nodeformer": {"redraw": "epoch"},
@@ -60,13 +62,12 @@ def killed(folder, name, seed, epoch):
 def left(tmp_path_factory):
     """The folders of runs that were killed in their second seed, by model."""
     folder = tmp_path_factory.mktemp("killed")
-    names = list_models(task="node-classification")
-    done = run_preloaded([__file__, str(folder), *names], Path.cwd())
+    done = run_preloaded([__file__, str(folder), *NAMES], Path.cwd())
     assert done.returncode == 0, done.stderr
-    return {name: next((folder / name).iterdir()) for name in names}
+    return {name: next((folder / name).iterdir()) for name in NAMES}
 
 
-@pytest.mark.parametrize("name", list_models(task="node-classification"))
+@pytest.mark.parametrize("name", NAMES)
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_path):
     assert (left[name] / "checkpoint-4.pt").exists()
     assert not (left[name] / "checkpoint-3.pt").exists()  # that seed was finished

@@ -193,7 +193,7 @@ def test_groups_keep_their_weight_decay():
     assert id(frozen) not in decay
 
 
-@pytest.mark.parametrize("name", list_models(task="node-classification"))
+@pytest.mark.parametrize("name", list_models(task="node-classification", context=False))
 def test_every_model_can_be_finetuned(name, tmp_path):
     zoo.save(zoo.create_model(name, 5, 4), tmp_path / "source")
     how = StartFrom(weights=str(tmp_path / "source"), freeze="backbone", lr_decay=0.8)

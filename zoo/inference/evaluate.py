@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
@@ -37,7 +38,7 @@ from zoo.inference.training_data import (
 )
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
-from zoo.tasks.task import measured_beside
+from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
 
 
@@ -122,16 +123,13 @@ def evaluate_part(
     nodes = _nodes_of_part(model, data, split, part)
     seen = is_seen(training, compared, split_then, data, nodes, part)
     rows, nodes, context = rows_of_part(model, data, split, part, of_run)
-    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
-    if model.context and part != "all" and rows is data:
-        how["given"] = _nodes_of_part(model, data, split, "train")
+    given = model.context and part != "all" and rows is data
+    given = _nodes_of_part(model, data, split, "train") if given else None
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device, "given": given}
     answer = answers(model, rows, context=context, **how)
     logits, y, task = answer.logits[nodes], answer.y[nodes], answer.task
-    if about.metric not in (None, task.metric_name):
-        logging.getLogger(__name__).warning(
-            f"the weights were measured by {about.metric}, which is not known here, and this is "
-            f"{task.metric_name}; name the file that has it by `--import`."
-        )
+    about = About() if model.any_graph else about  # of the data of training, which are others
+    _warn_of_metric(about, task)
     return {
         "data": data.name,
         "part": part,
@@ -143,6 +141,15 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
+
+
+def _warn_of_metric(about: About, task: Task) -> None:
+    """Say that weights are measured otherwise than in their training."""
+    if about.metric not in (None, task.metric_name):
+        logging.getLogger(__name__).warning(
+            f"the weights were measured by {about.metric}, which is not known here, and this is "
+            f"{task.metric_name}; name the file that has it by `--import`."
+        )
 
 
 def _check_links(task: str | None, otherwise: bool) -> None:

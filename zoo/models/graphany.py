@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from zoo.nn.closed_form import as_logits, labels_of, neighbour_mean, ridge
+from zoo.nn import as_logits, labels_of, neighbour_mean, ridge
 from zoo.registry import Count, Few, Model, Positive, register_model
 
 FILTERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), (1.0, -1.0), (1.0, -2.0, 1.0)

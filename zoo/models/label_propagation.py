@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from zoo.nn.closed_form import Labels, as_logits, graph_means, label_walks, labels_of
-from zoo.nn.propagation import gcn
+from zoo.nn import Labels, as_logits, gcn, graph_means, label_walks, labels_of
 from zoo.registry import Count, Fraction, Model, register_model
 
 
@@ -28,9 +27,7 @@ class LabelPropagation(Model):
     any_graph = True
     tasks = ("node-classification", "node-binary", "node-regression")
 
-    def __init__(
-        self, in_dim: int, out_dim: int, *, restart: Fraction = 0.1, steps: Count = 20
-    ):
+    def __init__(self, in_dim: int, out_dim: int, *, restart: Fraction = 0.1, steps: Count = 20):
         super().__init__()
         self.out_dim, self.restart, self.steps = out_dim, restart, steps
         self.head = nn.Identity()
@@ -41,9 +38,7 @@ class LabelPropagation(Model):
             labels = labels_of(self.in_own_units(context), self.out_dim)
             ones = labels.known[:, None].float()
             both = Labels(torch.cat([labels.targets, ones], dim=1), labels.known)
-            walked = label_walks(
-                graph, both, steps=self.steps, restart=self.restart, propagate=gcn
-            )
+            walked = label_walks(graph, both, steps=self.steps, restart=self.restart, propagate=gcn)
             arrived = walked + LITTLE * graph_means(graph, both)
             scores = arrived[:, :-1] / arrived[:, -1:].clamp(min=1e-12)
             if context.is_floating_point():

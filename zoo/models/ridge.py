@@ -5,8 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoo.nn.closed_form import as_logits, labels_of, ridge, squared_errors
-from zoo.nn.propagation import gcn
+from zoo.nn import as_logits, gcn, labels_of, ridge, squared_errors
 from zoo.registry import Model, Positive, register_model
 
 

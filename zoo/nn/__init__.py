@@ -20,6 +20,16 @@ from zoo.graphs.spmm import (
 )
 from zoo.nn.attend import Attend, build_attend, per_graph
 from zoo.nn.attention import ATTENTIONS, Attention, QueryKeyNorm, linear, softmax
+from zoo.nn.closed_form import (
+    Labels,
+    as_logits,
+    graph_means,
+    label_walks,
+    labels_of,
+    neighbour_mean,
+    ridge,
+    squared_errors,
+)
 from zoo.nn.edge_probabilities import edge_log_probabilities
 from zoo.nn.feature_linear import FeatureLinear
 from zoo.nn.heads import MultiHead, mean_over_heads, merge_heads, split_heads
@@ -85,6 +95,7 @@ __all__ = [
     "HeadIdentity",
     "HeadLinear",
     "Isomorphism",
+    "Labels",
     "Linear",
     "MessagePassing",
     "MultiHead",
@@ -102,6 +113,7 @@ __all__ = [
     "ReluDropoutAdd",
     "Separate",
     "TiedHead",
+    "as_logits",
     "build_attend",
     "build_norm",
     "build_propagation",
@@ -120,11 +132,14 @@ __all__ = [
     "edge_weights",
     "for_ragged",
     "gcn",
+    "graph_means",
     "grid_graph",
     "gumbel_attention",
     "gumbel_noise",
     "in_degrees",
     "in_fp32",
+    "label_walks",
+    "labels_of",
     "lerp",
     "linear",
     "linear_attention",
@@ -132,6 +147,7 @@ __all__ = [
     "mean_over_heads",
     "merge_heads",
     "message_sum",
+    "neighbour_mean",
     "neighbour_sum",
     "node_counts",
     "node_positions",
@@ -141,6 +157,7 @@ __all__ = [
     "random_batches",
     "random_directions",
     "relation",
+    "ridge",
     "rotate",
     "rotation",
     "seed_of",
@@ -149,6 +166,7 @@ __all__ = [
     "sinusoids",
     "softmax",
     "split_heads",
+    "squared_errors",
     "sum_over_nodes",
     "token_owners",
     "token_positions",

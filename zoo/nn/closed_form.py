@@ -6,7 +6,6 @@ All of it is linear in the labels, and solved in closed form for each graph of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -27,7 +26,7 @@ AT_ONCE = 2**26
 """Numbers, of all nodes and some columns, that are propagated at a time: 256 MiB."""
 
 KEPT = 2**26
-"""Numbers of the rows of labelled nodes that are kept for the next step."""
+"""Numbers of propagated features, of all powers, that are kept for the next step: 256 MiB."""
 
 POWERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)
 """The filters 1, A and A², by their coefficients."""
@@ -216,18 +215,17 @@ def _members(group: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
             yield number, members
 
 
-class _Rows(NamedTuple):
-    """Rows of A^k x for k below `order`: of nodes (n,), (order, n, F); means, (order, G, F)."""
+class _Filtered(NamedTuple):
+    """A^k x for k below some order, (order, N, F), its means over graphs, and the version of x."""
 
-    version: int
-    nodes: Tensor
-    rows: Tensor
+    features: Tensor
     means: Tensor
+    version: int
 
 
 @per_graph
-def _known_rows(graph: Graph) -> WeakIdKeyDictionary:
-    """Return what is known of features x on a graph: it is asked for again in every step."""
+def _kept(graph: Graph) -> WeakIdKeyDictionary:
+    """Return what is kept of features x on a graph: it is asked for again in every step."""
     return WeakIdKeyDictionary()
 
 
@@ -236,66 +234,77 @@ def _filtered_rows(
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of A^k x, (order, n, F), of some nodes, and means over graphs (order, G, F).
 
-    Those that were asked for before, of the same features, are kept as long as these live.
+    Small features are propagated whole, once, and kept for as long as they live. Of others features
+    are propagated to the nodes, or the nodes to all features by A^T: what has fewer columns.
     """
-    compute = partial(_compute_rows, graph, x, order, propagate, standard)
-    if x.is_inference() or x.requires_grad:
-        rows = compute(nodes)
-        return rows[:, : len(nodes)], rows[:, len(nodes) :]
-    known, key = _known_rows(graph).setdefault(x, {}), (propagate, order, standard)
-    held = known.get(key)
-    if held is None or held.version != x._version:
-        held = None
-    missing = nodes if held is None else nodes[~torch.isin(nodes, held.nodes)]
-    if held is None or len(missing):
+    if order * x.numel() > KEPT or x.is_inference() or x.requires_grad:
+        few = len(nodes) < x.shape[1]
+        return (_rows_by_nodes if few else _rows_by_columns)(
+            graph, x, nodes, order, propagate, standard
+        )
+    known, key = _kept(graph).setdefault(x, {}), (propagate, order, standard)
+    if key not in known or known[key].version != x._version:
         with torch.inference_mode(False):
-            found = compute(missing)
-            rows, means = found[:, : len(missing)], found[:, len(missing) :]
-            if held is not None and held.rows.numel() + rows.numel() <= KEPT:
-                missing, rows = torch.cat([held.nodes, missing]), torch.cat([held.rows, rows], dim=1)
-            elif held is not None:
-                missing, rows = nodes, compute(nodes)[:, : len(nodes)]
-            sorting = missing.argsort()
-            held = known[key] = _Rows(x._version, missing[sorting], rows[:, sorting], means)
-    return held.rows[:, torch.searchsorted(held.nodes, nodes)], held.means
+            every = torch.arange(len(x), device=x.device)
+            whole = _rows_by_columns(graph, x, every, order, propagate, standard)
+            known[key] = _Filtered(*whole, x._version)
+    return known[key].features[:, nodes], known[key].means
 
 
-def _compute_rows(
-    graph: Graph, x: Tensor, order: int, propagate: Propagation, standard: bool, nodes: Tensor
-) -> Tensor:
-    """Return the rows of A^k x of some nodes, and behind them the means, (order, n + G, F).
-
-    Features are propagated to the nodes, or the nodes to all features by A^T: what has fewer
-    columns, some at a time.
-    """
-    group, sizes = _groups(graph, x)
-    count, graphs = len(nodes), len(sizes)
-    scale = _scales(x, standard)
-    per_node = 1 / torch.tensor(sizes, device=x.device, dtype=x.dtype)[group].clamp(min=1)
+def _rows_by_columns(
+    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
+) -> tuple[Tensor, Tensor]:
+    """Return what `_filtered_rows` does; the features are propagated, some columns at a time."""
+    group, per_node = _shares(graph, x)
+    scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
+    rows = x.new_zeros(order, len(nodes), x.shape[1])
+    means = x.new_zeros(order, graphs, x.shape[1])
     at_once = max(1, AT_ONCE // max(1, len(x)))
-    found = x.new_zeros(order, count + graphs, x.shape[1])
-    if count + graphs <= x.shape[1]:
-        for start in range(0, count + graphs, at_once):
-            wanted = range(start, min(start + at_once, count + graphs))
-            columns = x.new_zeros(len(x), len(wanted))
-            own = nodes[start : wanted.stop]
-            columns[own, torch.arange(len(own))] = 1.0
-            for place in wanted[len(own) :]:
-                inside = group == place - count
-                columns[inside, place - start] = per_node[inside]
-            for power in range(order):
-                columns = _transposed(propagate, graph, columns) if power else columns
-                found[power, wanted] = _product_of_transposed(x, columns * scale[:, None]).mT
-        return found
     for start in range(0, x.shape[1], at_once):
         wanted = slice(start, start + at_once)
-        columns = x[:, wanted] * scale[:, None]
+        columns = x[:, wanted] * scale
         for power in range(order):
             columns = propagate(graph, columns) if power else columns
-            found[power, :count, wanted] = columns[nodes]
-            means = columns.new_zeros(graphs, columns.shape[1])
-            found[power, count:, wanted] = means.index_add(0, group, columns * per_node[:, None])
-    return found
+            rows[power, :, wanted] = columns[nodes]
+            means[power, :, wanted].index_add_(0, group, columns * per_node)
+    return rows, means
+
+
+def _rows_by_nodes(
+    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
+) -> tuple[Tensor, Tensor]:
+    """Return what `_filtered_rows` does; some nodes at a time, and the means, are led back by A^T.
+
+    (A^T)^k e x is the row of A^k x for the column e that is 1 at its node; or its mean, for one
+    that is 1 / N at each node.
+    """
+    group, per_node = _shares(graph, x)
+    scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
+    rows = x.new_zeros(order, len(nodes), x.shape[1])
+    means = x.new_zeros(order, graphs, x.shape[1])
+    at_once = max(1, AT_ONCE // max(1, len(x)))
+
+    def lead_back(columns: Tensor, out: Tensor) -> None:
+        for power in range(order):
+            columns = _transposed(propagate, graph, columns) if power else columns
+            out[power] = _product_of_transposed(x, columns * scale).mT
+
+    for start in range(0, len(nodes), at_once):
+        own = nodes[start : start + at_once]
+        columns = x.new_zeros(len(x), len(own))
+        columns[own, torch.arange(len(own), device=x.device)] = 1.0
+        lead_back(columns, rows[:, start : start + at_once])
+    for start in range(0, graphs, at_once):
+        numbers = torch.arange(start, min(start + at_once, graphs), device=x.device)
+        lead_back((group[:, None] == numbers) * per_node, means[:, start : start + at_once])
+    return rows, means
+
+
+def _shares(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the number of the graph of each node (N,), and 1 / the nodes of that graph, (N, 1)."""
+    group, sizes = _groups(graph, x)
+    counts = torch.tensor(sizes, device=x.device, dtype=x.dtype)
+    return group, 1 / counts[group].clamp(min=1)[:, None]
 
 
 def _filtered(

@@ -21,6 +21,8 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
 from zoo.config.scores import compare_to_best, differing_target, gain
 from zoo.config.shipped import recipe_names
+from zoo.data.load import load_data
+from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model
 from zoo.runs.earlier_runs import (
@@ -38,6 +40,12 @@ from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
+
+OF_FEW_LABELS = ("ridge", "label-propagation", "graphany")
+"""The models that stand besides in every comparison where few nodes have labels to learn from."""
+
+FEW = 20
+"""Labels of each class, in the mean, that are few: as many as Cora's benchmark has."""
 
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""
@@ -124,12 +132,28 @@ def candidates(
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
     fit = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
     missing = [model for model in fit if baselines and model not in present]
+    if baselines:
+        missing += [model for model in _of_few_labels(first) if model not in present]
     attentions = [*dict.fromkeys(attentions)]
     entries = [varied for entry in entries for varied in _with_attentions(entry, attentions)]
     for model in missing:
         entries.append(_baseline(model, first, overrides, tuned)._replace(added=True))
     _check_same_files(entries)
     return entries
+
+
+def _of_few_labels(plan: Plan) -> list[str]:
+    """Return the baselines of few labels, if nodes are to be learnt of few."""
+    if plan.task is not None:
+        return []
+    try:
+        data = load_data(plan.dataset)
+        few = FEW * max(2, data.classes)
+        if "full" in data.batching and len(split_of(data, plan.split, 0).train) <= few:
+            return [model for model in OF_FEW_LABELS if data.task in MODELS[model].tasks]
+    except ZooError:  # of finished runs the data may be gone
+        pass
+    return []
 
 
 def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Candidate:

@@ -209,7 +209,12 @@ def _warn_of_scales(plan: Plan, data: Dataset) -> None:
 
 
 def reads_other_columns(plan: Plan, data: Dataset) -> bool:
-    """Return whether the data of a plan have other features than the weights it starts from."""
+    """Return whether the data of a plan have other features than the weights it starts from.
+
+    For weights that know no features, none are others.
+    """
+    if MODELS[plan.model["name"]].any_graph:
+        return False
     found = features_of(_in_terms_of_weights(plan, data))
     weights = read_config(locate(plan.start_from["weights"]).folder / CONFIG)["about"]
     return not same_columns(weights, About(**found))
@@ -220,7 +225,7 @@ def _in_terms_of_weights(plan: Plan, data: Dataset) -> Dataset:
 
     What weights have learnt of columns is kept where the data have these columns, else forgotten.
     """
-    if plan.start_from is None:
+    if plan.start_from is None or MODELS[plan.model["name"]].any_graph:
         return data
     folder = locate(plan.start_from["weights"]).folder
     data = match_relations(data, read_config(folder / CONFIG)["about"].relation_names)

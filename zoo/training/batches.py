@@ -456,9 +456,7 @@ class Batches(DataParallelBatches):
         y, rows = upload(self.data.y[nodes], self.device), upload(rows, self.device)
         return Batch(graph, x, y, rows, context=self._gather_context(nodes), **step)
 
-    def _eval_batch(
-        self, chosen: Tensor
-    ) -> tuple[Tensor, Graph, Tensor, Tensor, Tensor | None]:
+    def _eval_batch(self, chosen: Tensor) -> tuple[Tensor, Graph, Tensor, Tensor, Tensor | None]:
         chosen = chosen.sort().values
         nodes, graph = self._subgraph(chosen, self.seed)
         rows = upload(torch.searchsorted(nodes, chosen), self.device)

@@ -223,8 +223,7 @@ def fit(
     training_data = (
         _standardize_targets(model, training_data, device) if standard else training_data
     )
-    if model.context:
-        training_data = _give_context(training_data, evaluate)
+    training_data = _give_context(model, training_data, evaluate)
     training_data = make_inductive(training_data) if inductive else training_data
     model.to(device)
     _check_memory(model, torch.device(device))
@@ -314,13 +313,15 @@ def _standardize_targets(
     return training_data._replace(task=in_units(task, mean, deviation))
 
 
-def _give_context(training_data: TrainingData, evaluation: str) -> TrainingData:
-    """Return the data with the labels of the training nodes as what a model may be given.
+def _give_context(model: Model, training_data: TrainingData, evaluation: str) -> TrainingData:
+    """Return the data with the labels of the training nodes, if the model is given labels.
 
     Raises:
         ZooError: a whole graph is not seen at once, or the nodes are not those of one graph.
     """
     data, split = training_data.data, training_data.split
+    if not model.context:
+        return training_data
     if "full" not in data.batching:
         raise ZooError(f"a model that is given labels is one for the nodes of a graph, and "
                        f"{data.name} is {data.unit}.")  # fmt: skip

@@ -201,6 +201,7 @@ def list_models(
     attention: str | None = None,
     task: str | None = None,
     pretrained: bool | None = None,
+    context: bool | None = None,
 ) -> list[str]:
     """Return the names of the registered models, sorted.
 
@@ -209,6 +210,7 @@ def list_models(
         attention: only models whose `attention` option takes this word.
         task: only models that can be trained for this task.
         pretrained: only models that have weights in the zoo (True) or have none (False).
+        context: only models that are given labels (True) or are not (False).
 
     Raises:
         ZooError: no model takes an attention, or a task, of that name.
@@ -225,6 +227,8 @@ def list_models(
     if pretrained is not None:
         with_weights = {entry.model for entry in index().values()}
         names = [name for name in names if pretrained == (name in with_weights)]
+    if context is not None:
+        names = [name for name in names if context == MODELS[name].context]
     return names
 
 
