@@ -104,7 +104,7 @@ MODES_TRIED = [
 def all_of_them():
     """Every model with every attention and propagation."""
     more = [MEAN, {**RBA, "recompute": True}]
-    for name in list_models(task="node-classification"):
+    for name in list_models(task="node-classification", context=False):
         known = options_of(MODELS[name])
         choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
         choices = {word: found for word, found in choices.items() if word in known}

@@ -186,7 +186,7 @@ def test_answers_in_batches_are_those_of_the_nodes_that_were_asked(name, data, s
     nodes = torch.tensor([7, 3, 299, 3, 0])
     batches = over(BATCHES[name], data, split)
     with torch.no_grad():
-        found = batches.logits(lambda graph, x: model(graph, x).logits, nodes)
+        found = batches.logits(lambda graph, x, _: model(graph, x).logits, nodes)
     assert torch.allclose(found, all_logits(model, data)[nodes], atol=1e-5)
 
 

@@ -275,9 +275,7 @@ def predict_part(
         )
     batches = SnapshotBatches(data, chosen, device, size=batch_size or 1)
     with evaluating(model, device) as dtype:
-        logits = batches.logits(
-            lambda graph, x, _: model(graph, x.to(dtype)).logits.float(), chosen
-        )
+        logits = batches.logits(lambda graph, x: model(graph, x.to(dtype)).logits.float(), chosen)
     return data, parts, chosen, logits.cpu()
 
 

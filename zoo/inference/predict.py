@@ -92,7 +92,7 @@ def run_inference(
         )
     with evaluating(model, device) as dtype:
 
-        def forward(graph, x: Tensor, context: Tensor | None) -> Tensor:
+        def forward(graph, x: Tensor, context: Tensor | None = None) -> Tensor:
             x = x.to(dtype) if x.is_floating_point() else x
             ask = lambda *inputs: Output(read(model, *inputs))  # noqa: E731
             return answer_in_context(model, graph, x, context, ask).logits.float()

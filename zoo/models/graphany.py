@@ -41,7 +41,7 @@ class GraphAny(Model):
         temperature: T.
     """
 
-    paper = "zhao2025graphany"
+    paper = "Fully-inductive Node Classification on Arbitrary Graphs (arXiv 2405.20445)"
     context = True
     any_graph = True
     tasks = ("node-classification", "node-binary")

@@ -22,7 +22,7 @@ class LabelPropagation(Model):
         steps: the longest walk.
     """
 
-    paper = "zhou2004learning"
+    paper = "Learning with Local and Global Consistency (NIPS 2004)"
     context = True
     any_graph = True
     tasks = ("node-classification", "node-binary", "node-regression")

@@ -317,7 +317,7 @@ def _filtered(
     z = inputs.transpose(0, 1)  # (N, K, C)
     out = z * padded[:, -1:]
     for power in reversed(range(order - 1)):
-        out = propagate(graph, out.reshape(nodes, -1)).view(nodes, count, width)
+        out = propagate(graph, out.reshape(nodes, count * width)).view(nodes, count, width)
         out = out + z * padded[:, power : power + 1]
     return out.transpose(0, 1)
 

@@ -45,8 +45,8 @@ from zoo.training.in_context import answer_in_context
 PREFETCH = 2
 """Batches that are made while a step is taken."""
 
-Forward = Callable[[Graph, Tensor, Tensor | None], Tensor]
-"""`(graph, x, context) -> logits`, a row per node; None but for models that are given labels."""
+Forward = Callable[..., Tensor]
+"""`(graph, x) -> logits`, a row per node; or `(graph, x, context)`, see `Model.forward`."""
 
 Score = Callable[[str, Sequence[Measure]], list[float]]
 """`(part, measures) -> numbers` of a part of the split: train, val or test."""
@@ -293,7 +293,7 @@ class ShardedBatches(DataParallelBatches):
     def logits(self, forward: Forward, nodes: Tensor) -> Tensor:
         """Return the logits of some nodes, (m, C), which every process gets."""
         own, nodes = upload(self.eval_shard.nodes, self.device), upload(nodes, self.device)
-        return self.eval_shard.in_place(forward(self.eval_shard, self.data.x[own], None))[nodes]
+        return self.eval_shard.in_place(forward(self.eval_shard, self.data.x[own]))[nodes]
 
     def _shard(self, number: int) -> Shard:
         order = random_order(len(self.data.x), seed_of((self.seed, number)))
@@ -651,7 +651,7 @@ class SampleBatches(DataParallelBatches):
         result = None
         made = self._prefetch(lambda chosen: (chosen, self._inputs(chosen)), own)
         for chosen, (graph, x) in made:
-            logits = self.data.pool(chosen, forward(graph, x, None), model)
+            logits = self.data.pool(chosen, forward(graph, x), model)
             if result is None:
                 result = logits.new_zeros(len(wanted), *logits.shape[1:])
             result[upload(torch.searchsorted(wanted, chosen), self.device)] = logits

@@ -23,7 +23,11 @@ Ask = Callable[..., Output]
 
 
 def answer_in_context(
-    model: Model, graph: Graph, x: Tensor, context: Tensor | None, ask: Ask | None = None
+    model: Model,
+    graph: Graph,
+    x: Tensor,
+    context: Tensor | None = None,
+    ask: Ask | None = None,
 ) -> Output:
     """Return what a model answers; one of `context` without the label of any node for that node.
 

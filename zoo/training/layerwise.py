@@ -137,7 +137,7 @@ class Layerwise(FullBatch):
         some = _few(self.data)
         with torch.autocast(self.device.type, enabled=False):  # rounding would look like a fault
             apart = Layerwise(some, self.device, 1).logits(forward, torch.arange(len(some.x)))
-            at_once = forward(place(some.graph, self.device), some.x.float().to(self.device), None)
+            at_once = forward(place(some.graph, self.device), some.x.float().to(self.device))
         if (apart - at_once).abs().max() > TOLERANCE * at_once.abs().max():
             raise ZooError(
                 "`layerwise` would change the answers of this model, which looks at nodes besides "
@@ -207,7 +207,7 @@ class Layerwise(FullBatch):
 
     def _run_chunk(self, forward, nodes: range, known: list[np.ndarray]) -> Tensor:
         chunk = RowChunk(self.graph, nodes, known)
-        return forward(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device), None)
+        return forward(chunk, self.data.x[nodes.start : nodes.stop].float().to(self.device))
 
 
 def _few(data: Dataset) -> Dataset:
