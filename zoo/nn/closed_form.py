@@ -28,6 +28,9 @@ AT_ONCE = 2**26
 KEPT = 2**26
 """Numbers of propagated features, of all powers, that are kept for the next step: 256 MiB."""
 
+Filters = Sequence[Sequence[float]]
+"""Polynomials of a propagation A, each by its coefficients of 1, A, A² and so on."""
+
 POWERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)
 """The filters 1, A and A², by their coefficients."""
 
@@ -112,7 +115,7 @@ def ridge(
     labels: Labels,
     *,
     propagate: Propagation,
-    filters: Sequence[Sequence[float]] = POWERS,
+    filters: Filters = POWERS,
     penalty: float | None = 1.0,
     standard: bool = True,
 ) -> Fits:
@@ -126,22 +129,19 @@ def ridge(
         x: features (N, F).
         labels: of some nodes.
         propagate: A.
-        filters: coefficients of 1, A, A² and so on, of each polynomial p.
+        filters: the polynomials p.
         penalty: l, as a share of the mean squared norm of the labelled rows; None: that of
             `PENALTIES` whose answers without each node itself are best, in their squares.
         standard: scale each row of x to norm 1, centre F over the graph, and Y over its labels.
     """
     x, nodes = x.float(), labels.known.nonzero().squeeze(1)
     group, sizes = _groups(graph, x)
-    scale, order = _scales(x, standard), max(len(each) for each in filters)
-    rows, means = _filtered_rows(graph, x, nodes, order, propagate, standard)
+    scale, filters = _scales(x, standard), tuple(map(tuple, filters))
+    rows, means = _filtered_rows(graph, x, nodes, filters, propagate, standard)
     shape = len(filters), len(x), labels.targets.shape[1]
     values, held_out = x.new_zeros(shape), x.new_zeros(shape)
     inputs = x.new_zeros(shape)  # of each filter x W
-    for number, each in enumerate(filters):
-        coefficients = x.new_tensor(each)
-        of_filter = torch.einsum("k,klf->lf", coefficients, rows[: len(each)])
-        centre = torch.einsum("k,kgf->gf", coefficients, means[: len(each)])
+    for number, (of_filter, centre) in enumerate(zip(rows, means, strict=True)):
         for graph_number, members in _members(group[nodes], len(sizes)):
             here = nodes[members]
             y = labels.targets[here]
@@ -216,7 +216,7 @@ def _members(group: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
 
 
 class _Filtered(NamedTuple):
-    """A^k x for k below some order, (order, N, F), its means over graphs, and the version of x."""
+    """p(A) x of each filter, (K, N, F), its means over graphs (K, G, F), and the version of x."""
 
     features: Tensor
     means: Tensor
@@ -230,64 +230,69 @@ def _kept(graph: Graph) -> WeakIdKeyDictionary:
 
 
 def _filtered_rows(
-    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
+    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the rows of A^k x, (order, n, F), of some nodes, and means over graphs (order, G, F).
+    """Return the rows of p(A) x, (K, n, F), of some nodes, and means over graphs (K, G, F).
 
     Small features are propagated whole, once, and kept for as long as they live. Of others features
     are propagated to the nodes, or the nodes to all features by A^T: what has fewer columns.
     """
-    if order * x.numel() > KEPT or x.is_inference() or x.requires_grad:
+    if len(filters) * x.numel() > KEPT or x.is_inference() or x.requires_grad:
         few = len(nodes) < x.shape[1]
         return (_rows_by_nodes if few else _rows_by_columns)(
-            graph, x, nodes, order, propagate, standard
+            graph, x, nodes, filters, propagate, standard
         )
-    known, key = _kept(graph).setdefault(x, {}), (propagate, order, standard)
+    known, key = _kept(graph).setdefault(x, {}), (propagate, filters, standard)
     if key not in known or known[key].version != x._version:
         with torch.inference_mode(False):
             every = torch.arange(len(x), device=x.device)
-            whole = _rows_by_columns(graph, x, every, order, propagate, standard)
+            whole = _rows_by_columns(graph, x, every, filters, propagate, standard)
             known[key] = _Filtered(*whole, x._version)
     return known[key].features[:, nodes], known[key].means
 
 
 def _rows_by_columns(
-    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
+    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
 ) -> tuple[Tensor, Tensor]:
     """Return what `_filtered_rows` does; the features are propagated, some columns at a time."""
     group, per_node = _shares(graph, x)
     scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
-    rows = x.new_zeros(order, len(nodes), x.shape[1])
-    means = x.new_zeros(order, graphs, x.shape[1])
+    rows = x.new_zeros(len(filters), len(nodes), x.shape[1])
+    means = x.new_zeros(len(filters), graphs, x.shape[1])
     at_once = max(1, AT_ONCE // max(1, len(x)))
     for start in range(0, x.shape[1], at_once):
         wanted = slice(start, start + at_once)
         columns = x[:, wanted] * scale
-        for power in range(order):
+        for power in range(max(map(len, filters))):
             columns = propagate(graph, columns) if power else columns
-            rows[power, :, wanted] = columns[nodes]
-            means[power, :, wanted].index_add_(0, group, columns * per_node)
+            of_graphs = means.new_zeros(graphs, columns.shape[1])
+            of_graphs.index_add_(0, group, columns * per_node)
+            for number, weight in _at(filters, power):
+                rows[number, :, wanted] += weight * columns[nodes]
+                means[number, :, wanted] += weight * of_graphs
     return rows, means
 
 
 def _rows_by_nodes(
-    graph: Graph, x: Tensor, nodes: Tensor, order: int, propagate: Propagation, standard: bool
+    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
 ) -> tuple[Tensor, Tensor]:
     """Return what `_filtered_rows` does; some nodes at a time, and the means, are led back by A^T.
 
-    (A^T)^k e x is the row of A^k x for the column e that is 1 at its node; or its mean, for one
+    ((A^T)^k e)^T x is the row of A^k x for the column e that is 1 at its node; or its mean, for one
     that is 1 / N at each node.
     """
     group, per_node = _shares(graph, x)
     scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
-    rows = x.new_zeros(order, len(nodes), x.shape[1])
-    means = x.new_zeros(order, graphs, x.shape[1])
+    rows = x.new_zeros(len(filters), len(nodes), x.shape[1])
+    means = x.new_zeros(len(filters), graphs, x.shape[1])
     at_once = max(1, AT_ONCE // max(1, len(x)))
 
     def lead_back(columns: Tensor, out: Tensor) -> None:
-        for power in range(order):
+        for power in range(max(map(len, filters))):
             columns = _transposed(propagate, graph, columns) if power else columns
-            out[power] = _product_of_transposed(x, columns * scale).mT
+            led_back = _product_of_transposed(x, columns * scale).mT
+            for number, weight in _at(filters, power):
+                out[number] += weight * led_back
 
     for start in range(0, len(nodes), at_once):
         own = nodes[start : start + at_once]
@@ -300,6 +305,12 @@ def _rows_by_nodes(
     return rows, means
 
 
+def _at(filters: Filters, power: int) -> list[tuple[int, float]]:
+    """Return the filters, by their numbers, that have a power, with its coefficient."""
+    return [(number, each[power]) for number, each in enumerate(filters)
+            if len(each) > power and each[power]]  # fmt: skip
+
+
 def _shares(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the number of the graph of each node (N,), and 1 / the nodes of that graph, (N, 1)."""
     group, sizes = _groups(graph, x)
@@ -307,9 +318,7 @@ def _shares(graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
     return group, 1 / counts[group].clamp(min=1)[:, None]
 
 
-def _filtered(
-    graph: Graph, inputs: Tensor, filters: Sequence[Sequence[float]], propagate: Propagation
-) -> Tensor:
+def _filtered(graph: Graph, inputs: Tensor, filters: Filters, propagate: Propagation) -> Tensor:
     """Return p(A) z of each filter p and its own z, (K, N, C), by Horner's rule."""
     count, nodes, width = inputs.shape
     order = max(len(each) for each in filters)
