@@ -26,6 +26,7 @@ from zoo.config.options import (
     Spec,
     Table,
     Within,
+    pick,
 )
 from zoo.errors import ZooError, file_of
 from zoo.tracing import note
@@ -346,6 +347,25 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
         return model
 
     return register
+
+
+def build_body(spec: Spec | None, dim: int) -> tuple[Model | None, int]:
+    """Return a model without its head, to be asked for its `features`, and how wide these are.
+
+    Args:
+        spec: the word of a model, with its options; None: no model.
+        dim: number of features that it reads.
+
+    Raises:
+        ZooError: an unknown word or option, or a head that is not linear.
+    """
+    if spec is None:
+        return None, dim
+    body = pick(MODELS, spec, dim, 1)
+    if not isinstance(body.head, nn.Linear) or body.context:
+        raise ZooError(f"{type(body).__name__} is no body: its head is not one linear map.")
+    width, body.head = body.head.in_features, nn.Identity()
+    return body, width
 
 
 def name_of(model: type[Model]) -> str | None:

@@ -42,7 +42,7 @@ def test_ridge_is_its_naive_twin(graph, columns, propagate, filters):
 def test_a_tiny_penalty_is_the_pseudo_inverse(graph):
     """More columns than labels: the fit of least norm, without centre or scale."""
     x, labels = torch.randn(NODES, 40), some()
-    fits = ridge(graph, x, labels, propagate=gcn, penalty=1e-6, standard=False)
+    fits = ridge(graph, x, labels, propagate=gcn, penalty=1e-6, unit_rows=False, centred=False)
     rows = gcn(graph, x)
     weights = torch.linalg.pinv(rows[labels.known]) @ labels.targets[labels.known]
     torch.testing.assert_close(fits.values[1], rows @ weights, rtol=1e-3, atol=1e-3)

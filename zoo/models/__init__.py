@@ -1,5 +1,6 @@
 """The models of the zoo, one file each: importing this package registers them all."""
 
+from zoo.models.anygraph import AnyGraph
 from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
@@ -17,6 +18,7 @@ from zoo.models.sgformer import SGFormer
 from zoo.models.transformer import Transformer
 
 __all__ = [
+    "AnyGraph",
     "DIFFormer",
     "GAT",
     "GCN",

@@ -75,7 +75,8 @@ class GraphAny(Model):
             labels = labels_of(context, self.out_dim)
             fits = ridge(
                 graph, x.float(), labels, propagate=neighbour_mean, filters=FILTERS,
-                penalty=SMALL, standard=False,
+                penalty=SMALL, unit_rows=False,
+                centred=False,
             )  # fmt: skip
             answers = fits.values.transpose(0, 1)  # (N, K, C)
             near = distances(answers, self.entropy)  # (N, K (K - 1))

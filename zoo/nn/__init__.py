@@ -33,6 +33,7 @@ from zoo.nn.closed_form import (
 from zoo.nn.edge_probabilities import edge_log_probabilities
 from zoo.nn.feature_linear import FeatureLinear
 from zoo.nn.heads import MultiHead, mean_over_heads, merge_heads, split_heads
+from zoo.nn.label_tokens import TOKEN, label_tokens
 from zoo.nn.layers import (
     NORMS,
     BatchNorm,
@@ -112,6 +113,7 @@ __all__ = [
     "ReluDropout",
     "ReluDropoutAdd",
     "Separate",
+    "TOKEN",
     "TiedHead",
     "as_logits",
     "build_attend",
@@ -138,6 +140,7 @@ __all__ = [
     "gumbel_noise",
     "in_degrees",
     "in_fp32",
+    "label_tokens",
     "label_walks",
     "labels_of",
     "lerp",

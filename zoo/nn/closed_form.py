@@ -117,7 +117,8 @@ def ridge(
     propagate: Propagation,
     filters: Filters = POWERS,
     penalty: float | None = 1.0,
-    standard: bool = True,
+    unit_rows: bool = True,
+    centred: bool = True,
 ) -> Fits:
     """Fit the labels by ridge regression on each of K polynomials of a propagation of x.
 
@@ -132,12 +133,13 @@ def ridge(
         filters: the polynomials p.
         penalty: l, as a share of the mean squared norm of the labelled rows; None: that of
             `PENALTIES` whose answers without each node itself are best, in their squares.
-        standard: scale each row of x to norm 1, centre F over the graph, and Y over its labels.
+        unit_rows: scale each row of x to norm 1.
+        centred: centre F over the graph, and Y over its labels.
     """
     x, nodes = x.float(), labels.known.nonzero().squeeze(1)
     group, sizes = _groups(graph, x)
-    scale, filters = _scales(x, standard), tuple(map(tuple, filters))
-    rows, means = _filtered_rows(graph, x, nodes, filters, propagate, standard)
+    scale, filters = _scales(x, unit_rows), tuple(map(tuple, filters))
+    rows, means = _filtered_rows(graph, x, nodes, filters, propagate, unit_rows)
     shape = len(filters), len(x), labels.targets.shape[1]
     values, held_out = x.new_zeros(shape), x.new_zeros(shape)
     inputs = x.new_zeros(shape)  # of each filter x W
@@ -145,8 +147,8 @@ def ridge(
         for graph_number, members in _members(group[nodes], len(sizes)):
             here = nodes[members]
             y = labels.targets[here]
-            middle = y.mean(0) if standard else torch.zeros_like(y[0])
-            shift = centre[graph_number] if standard else torch.zeros_like(centre[0])
+            middle = y.mean(0) if centred else torch.zeros_like(y[0])
+            shift = centre[graph_number] if centred else torch.zeros_like(centre[0])
             weights, left_out = solve(of_filter[members] - shift, y - middle, penalty)
             held_out[number, here] = left_out + middle
             alone = len(sizes) == 1
@@ -188,9 +190,9 @@ def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tenso
     return weights.to(rows.dtype), held_out.to(y.dtype)
 
 
-def _scales(x: Tensor, standard: bool) -> Tensor:
-    """Return 1 / the norm of each row of x, (N,), 0 where that is 0; or 1 where not `standard`."""
-    if not standard:
+def _scales(x: Tensor, unit_rows: bool) -> Tensor:
+    """Return 1 / the norm of each row of x, (N,), 0 where that is 0; or 1 where not `unit_rows`."""
+    if not unit_rows:
         return x.new_ones(len(x))
     norms = torch.linalg.vector_norm(x, dim=1)
     return torch.where(norms > 0, 1 / norms.clamp(min=1e-12), 0.0)
@@ -230,7 +232,12 @@ def _kept(graph: Graph) -> WeakIdKeyDictionary:
 
 
 def _filtered_rows(
-    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
+    graph: Graph,
+    x: Tensor,
+    nodes: Tensor,
+    filters: Filters,
+    propagate: Propagation,
+    unit_rows: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return the rows of p(A) x, (K, n, F), of some nodes, and means over graphs (K, G, F).
 
@@ -240,23 +247,28 @@ def _filtered_rows(
     if len(filters) * x.numel() > KEPT or x.is_inference() or x.requires_grad:
         few = len(nodes) < x.shape[1]
         return (_rows_by_nodes if few else _rows_by_columns)(
-            graph, x, nodes, filters, propagate, standard
+            graph, x, nodes, filters, propagate, unit_rows
         )
-    known, key = _kept(graph).setdefault(x, {}), (propagate, filters, standard)
+    known, key = _kept(graph).setdefault(x, {}), (propagate, filters, unit_rows)
     if key not in known or known[key].version != x._version:
         with torch.inference_mode(False):
             every = torch.arange(len(x), device=x.device)
-            whole = _rows_by_columns(graph, x, every, filters, propagate, standard)
+            whole = _rows_by_columns(graph, x, every, filters, propagate, unit_rows)
             known[key] = _Filtered(*whole, x._version)
     return known[key].features[:, nodes], known[key].means
 
 
 def _rows_by_columns(
-    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
+    graph: Graph,
+    x: Tensor,
+    nodes: Tensor,
+    filters: Filters,
+    propagate: Propagation,
+    unit_rows: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return what `_filtered_rows` does; the features are propagated, some columns at a time."""
     group, per_node = _shares(graph, x)
-    scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
+    scale, graphs = _scales(x, unit_rows)[:, None], len(node_counts(graph))
     rows = x.new_zeros(len(filters), len(nodes), x.shape[1])
     means = x.new_zeros(len(filters), graphs, x.shape[1])
     at_once = max(1, AT_ONCE // max(1, len(x)))
@@ -274,7 +286,12 @@ def _rows_by_columns(
 
 
 def _rows_by_nodes(
-    graph: Graph, x: Tensor, nodes: Tensor, filters: Filters, propagate: Propagation, standard: bool
+    graph: Graph,
+    x: Tensor,
+    nodes: Tensor,
+    filters: Filters,
+    propagate: Propagation,
+    unit_rows: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return what `_filtered_rows` does; some nodes at a time, and the means, are led back by A^T.
 
@@ -282,7 +299,7 @@ def _rows_by_nodes(
     that is 1 / N at each node.
     """
     group, per_node = _shares(graph, x)
-    scale, graphs = _scales(x, standard)[:, None], len(node_counts(graph))
+    scale, graphs = _scales(x, unit_rows)[:, None], len(node_counts(graph))
     rows = x.new_zeros(len(filters), len(nodes), x.shape[1])
     means = x.new_zeros(len(filters), graphs, x.shape[1])
     at_once = max(1, AT_ONCE // max(1, len(x)))
@@ -352,7 +369,7 @@ def _product_of_transposed(x: Tensor, columns: Tensor) -> Tensor:
 
 def graph_means(graph: Graph, labels: Labels) -> Tensor:
     """Return the mean of the labels of its graph for each node, (N, C); 0 where there are none."""
-    return _mean_of_known(graph, labels.targets, labels.known)
+    return mean_of_known(graph, labels.targets, labels.known)
 
 
 def squared_errors(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
@@ -364,10 +381,17 @@ def squared_errors(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
         held_out: (N, C) what is said of these without themselves.
     """
     errors = (held_out - labels.targets).square().mean(dim=1, keepdim=True)
-    return _mean_of_known(graph, errors * labels.known[:, None], labels.known)
+    return mean_of_known(graph, errors * labels.known[:, None], labels.known)
 
 
-def _mean_of_known(graph: Graph, x: Tensor, known: Tensor) -> Tensor:
+def count_known(graph: Graph, labels: Labels) -> Tensor:
+    """Return how many labelled nodes the graph of each node has, (N,)."""
+    group, sizes = _groups(graph, labels.targets)
+    known = labels.known.to(labels.targets.dtype)
+    return known.new_zeros(len(sizes)).index_add(0, group, known)[group]
+
+
+def mean_of_known(graph: Graph, x: Tensor, known: Tensor) -> Tensor:
     """Return the mean over the known nodes of its graph for each node, (N, C), of x (N, C)."""
     group, sizes = _groups(graph, x)
     sums = x.new_zeros(len(sizes), x.shape[1]).index_add(0, group, x)

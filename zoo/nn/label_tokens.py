@@ -1,0 +1,239 @@
+"""Label tokens: what closed-form predictors say of each node and class, and how far to trust them.
+
+They depend on the number and order of neither features nor classes, so that a network that reads
+them answers for any graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from zoo.graphs.adjacency import degrees
+from zoo.graphs.per_graph import per_graph
+from zoo.graphs.shard import Graph
+from zoo.nn.closed_form import (
+    Labels,
+    count_known,
+    graph_means,
+    label_walks,
+    mean_of_known,
+    neighbour_mean,
+    ridge,
+    squared_errors,
+)
+from zoo.nn.propagation import gcn
+
+WALK = tuple(0.15 * 0.85**step for step in range(8)) + (0.85**8,)
+"""Personalised PageRank of 8 steps, by the coefficients of 1, A, A² and so on."""
+
+FILTERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), WALK, (1.0, -1.0), (1.0, -2.0, 1.0)
+"""Of the ridge regressions on features: X, A X, A² X, their walk, and what A leaves of X, twice."""
+
+CHANNELS = len(FILTERS) + 2
+"""How many predictors there are: a ridge regression more, on degrees, and walks of the labels."""
+
+RIDGES = 3
+"""The first of them, whose mean is the `ridge` model."""
+
+WITHOUT_TRUST = 2, 3
+"""Those that are mixed where no class has two labels, so that nothing says how good they are."""
+
+TOKEN = 2 * CHANNELS + 3
+"""Numbers of a token: of each channel its value, and that times its skill; and `places`."""
+
+FOLDS = 4
+"""Parts of the labelled nodes that walks of labels are hidden from in turn."""
+
+SHARP = 0.05
+"""A predictor that is worse by so much, of all that there is to gain, weighs e times less."""
+
+TEMPERATURES = 0.25, 0.5, 1.0, 2.0, 4.0
+LEAST_ERROR = 0.01
+LARGEST = 8.0
+
+
+class LabelTokens(NamedTuple):
+    """What closed-form predictors say.
+
+    Attributes:
+        tokens: (N, C, TOKEN).
+        base: (N, C) the mean of three ridge regressions, as logits.
+        mix: (N, C) the mean of all predictors, weighted by their skill, as logits.
+    """
+
+    tokens: Tensor
+    base: Tensor
+    mix: Tensor
+
+
+@torch.no_grad()
+def label_tokens(graph: Graph, x: Tensor, labels: Labels, *, classes: bool) -> LabelTokens:
+    """Return the token of each node and class, or target.
+
+    The skill of a predictor is its accuracy for the labelled nodes without themselves, each class
+    alike, from 0 of chance to 1; of numbers 1 - error / variance.
+
+    Args:
+        graph: of N nodes, or a batch of graphs, each by itself.
+        x: features (N, F).
+        labels: of some nodes.
+        classes: whether targets are one-hot, and not numbers.
+    """
+    values, held_out = _predictions(graph, x, labels, classes)  # (K, N, C)
+    base, base_held = values[:RIDGES].mean(0), held_out[:RIDGES].mean(0)
+    if classes:
+        base = base / squared_errors(graph, labels, base_held).clamp(min=LEAST_ERROR)
+        values, held_out = _standardised(graph, values, held_out)
+    skill = _skills(graph, labels, held_out, classes)  # (N, K)
+    weights = _weights(skill)
+    mix, mix_held = (torch.einsum("nk,knc->nc", weights, each) for each in (values, held_out))
+    if classes:
+        mix = mix * _temperature(graph, labels, mix_held)
+    values = values.permute(1, 2, 0)  # (N, C, K)
+    known = skill.nan_to_num()[:, None, :]
+    tokens = torch.cat([values, values * known, _places(graph, labels)], dim=2)
+    return LabelTokens(tokens, base, mix)
+
+
+def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
+    """Return what each predictor says, and of labelled nodes without themselves, (K, N, C)."""
+    of_features = ridge(graph, x, labels, propagate=gcn, filters=FILTERS)
+    of_degrees = ridge(
+        graph, structure(graph, x.device), labels, propagate=gcn, filters=FILTERS[:1],
+        unit_rows=False,
+    )  # fmt: skip
+    walks = _walks(graph, labels, classes)
+    parts = zip(of_features, of_degrees, walks, strict=True)
+    values, held_out = (torch.cat(each) for each in parts)
+    return values, held_out
+
+
+def _walks(graph: Graph, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
+    """Return what walks of the labels say, (1, N, C); labels of folds are hidden in turn."""
+    known = labels.known[:, None].float()
+    both = torch.cat([labels.targets, known], dim=1)  # (N, C + 1)
+    width = both.shape[1]
+    hidden = [*_folds(labels, classes)]
+    blocks = torch.cat([both, *(both * ~fold[:, None] for fold in hidden)], dim=1)
+    walked = label_walks(
+        graph, Labels(blocks, labels.known), steps=8, restart=0.15, propagate=neighbour_mean
+    )
+    little = 1e-4 * torch.cat([graph_means(graph, labels), torch.ones_like(known)], dim=1)
+    answers = [
+        arrived[:, :-1] / arrived[:, -1:].clamp(min=1e-12)
+        for arrived in (block + little for block in walked.split(width, dim=1))
+    ]
+    held_out = torch.zeros_like(answers[0])
+    for fold, answer in zip(hidden, answers[1:], strict=True):
+        held_out = torch.where(fold[:, None], answer, held_out)
+    return answers[0][None], held_out[None]
+
+
+def _folds(labels: Labels, classes: bool) -> Iterator[Tensor]:
+    """Give the nodes (N,) bool of each fold: of each class as many, in the order of the rows."""
+    nodes = labels.known.nonzero().squeeze(1)
+    if classes:
+        nodes = nodes[labels.targets[nodes].argmax(1).argsort(stable=True)]
+    for number in range(FOLDS):
+        fold = torch.zeros_like(labels.known)
+        fold[nodes[number::FOLDS]] = True
+        yield fold
+
+
+def _standardised(graph: Graph, values: Tensor, held_out: Tensor) -> tuple[Tensor, Tensor]:
+    """Return values less their mean over classes, in units of their deviation in the graph."""
+    everyone = torch.ones_like(values[0, :, 0], dtype=torch.bool)
+    values = values - values.mean(2, keepdim=True)
+    held_out = held_out - held_out.mean(2, keepdim=True)
+    squares = values.square().mean(2).mT  # (N, K)
+    deviation = mean_of_known(graph, squares, everyone).sqrt().mT[..., None] + 1e-6
+    limits = {"min": -LARGEST, "max": LARGEST}
+    return (values / deviation).clamp(**limits), (held_out / deviation).clamp(**limits)
+
+
+def _skills(graph: Graph, labels: Labels, held_out: Tensor, classes: bool) -> Tensor:
+    """Return the skill of each predictor in the graph of each node, (N, K); NaN where unknown."""
+    if not classes:
+        middle = graph_means(graph, labels)
+        error = (held_out - labels.targets).square().mean(2).mT * labels.known[:, None]
+        around = (labels.targets - middle).square().mean(1, keepdim=True) * labels.known[:, None]
+        errors, around = (mean_of_known(graph, each, labels.known) for each in (error, around))
+        return (1 - errors / around.clamp(min=1e-9)).clamp(min=-1)
+    count = held_out.shape[2]
+    share = graph_means(graph, labels)  # (N, C)
+    own = (labels.targets * share).sum(1) * count_known(graph, labels)  # labels of its class
+    asked = labels.known & (own > 1.5)  # of a class of one label nothing is left to say it
+    right = held_out.argmax(2).mT == labels.targets.argmax(1)[:, None]  # (N, K)
+    weight = torch.where(asked, 1 / own.clamp(min=1), 0.0)[:, None]
+    hits = mean_of_known(graph, right * weight, asked)
+    total = mean_of_known(graph, weight, asked)
+    accuracy = torch.where(total > 0, hits / total.clamp(min=1e-12), torch.nan)
+    return (accuracy - 1 / count) / (1 - 1 / count)
+
+
+def _weights(skill: Tensor) -> Tensor:
+    """Return the weight of each predictor, (N, K)."""
+    unknown = torch.zeros_like(skill)
+    unknown[:, WITHOUT_TRUST] = 1 / len(WITHOUT_TRUST)
+    little = torch.zeros_like(skill)
+    little[:, WITHOUT_TRUST] = 0.02
+    weights = ((skill.nan_to_num() + little) / SHARP).softmax(dim=1)
+    return torch.where(skill.isnan().any(dim=1, keepdim=True), unknown, weights)
+
+
+def _temperature(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
+    """Return the factor of the logits of each node, (N, 1), under which labels are most likely."""
+    truth = labels.targets.argmax(1)
+    losses = torch.stack([
+        functional.cross_entropy(factor * held_out, truth, reduction="none") * labels.known
+        for factor in TEMPERATURES
+    ], dim=1)  # fmt: skip
+    best = mean_of_known(graph, losses, labels.known).argmin(dim=1)
+    return torch.tensor(TEMPERATURES, device=held_out.device)[best][:, None]
+
+
+def _places(graph: Graph, labels: Labels) -> Tensor:
+    """Return of each node and class log degree, log share of the class, log of labels near by."""
+    count = labels.targets.shape[1]
+    near = label_walks(
+        graph, Labels(labels.known[:, None].float(), labels.known), steps=8, restart=0.15,
+        propagate=neighbour_mean,
+    )  # fmt: skip
+    degree = structure(graph, labels.known.device)[:, :1]
+    of_nodes = torch.cat([degree, near.clamp(min=1e-5).log10() / 5 + 0.5], dim=1)
+    share = (graph_means(graph, labels) * count).clamp(min=1e-3).log()
+    return torch.cat([of_nodes[:, None].expand(-1, count, -1), share[:, :, None]], dim=2)
+
+
+@per_graph
+def structure(graph: Graph, device: torch.device | str) -> Tensor:
+    """Return what degrees say of each node, (N, 35), standardised over its graph.
+
+    The logarithms of its degree and of the sum of the inverse degrees of its neighbours, means of
+    these over the neighbours, once and twice, the deviation among them, and all products.
+    """
+    degree = (degrees(graph, device).float() - 1).clamp(min=0)[:, None]
+    log = degree.log1p()
+    near = neighbour_mean(graph, log)
+    spread = (neighbour_mean(graph, log.square()) - near.square()).clamp(min=0).sqrt()
+    inverse = (degree * neighbour_mean(graph, 1 / degree.clamp(min=1))).log1p()
+    columns = torch.cat([
+        log, near, neighbour_mean(graph, near), spread, neighbour_mean(graph, spread), inverse,
+        neighbour_mean(graph, inverse),
+    ], dim=1)  # fmt: skip
+    columns = _of_deviation_one(graph, columns).clamp(-4, 4)
+    first, second = torch.triu_indices(7, 7, device=columns.device)
+    products = _of_deviation_one(graph, columns[:, first] * columns[:, second]) / 2
+    return torch.cat([columns, products], dim=1)
+
+
+def _of_deviation_one(graph: Graph, columns: Tensor) -> Tensor:
+    everyone = torch.ones(len(columns), dtype=torch.bool, device=columns.device)
+    centred = columns - mean_of_known(graph, columns, everyone)
+    deviation = mean_of_known(graph, centred.square(), everyone).sqrt()
+    return torch.where(deviation > 1e-5, centred / deviation.clamp(min=1e-5), 0.0)
