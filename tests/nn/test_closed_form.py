@@ -118,3 +118,16 @@ def test_memory_is_bounded(graph, monkeypatch):
     for each, values in zip((labels, more), wanted, strict=True):
         found = ridge(graph, x, each, propagate=gcn).values
         torch.testing.assert_close(found, values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kept", [0, 2**26])
+def test_zeros_of_features_are_left_out(graph, monkeypatch, kept):
+    """Bags of words: the same as of features that are not looked through for zeros."""
+    monkeypatch.setattr(closed_form, "KEPT", kept)
+    x, labels = torch.rand(NODES, 400) * (torch.rand(NODES, 400) < 0.05), some()
+    assert closed_form.sparse_form(x) is not None
+    found = ridge(graph, x, labels, propagate=gcn)
+    monkeypatch.setattr(closed_form, "sparse_form", lambda x: None)
+    wanted = ridge(graph, x.clone(), labels, propagate=gcn)
+    torch.testing.assert_close(found.values, wanted.values, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.held_out, wanted.held_out, rtol=1e-4, atol=1e-5)

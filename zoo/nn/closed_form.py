@@ -119,6 +119,7 @@ def ridge(
     penalty: float | None = 1.0,
     unit_rows: bool = True,
     centred: bool = True,
+    leave_one_out: bool = True,
 ) -> Fits:
     """Fit the labels by ridge regression on each of K polynomials of a propagation of x.
 
@@ -135,6 +136,7 @@ def ridge(
             `PENALTIES` whose answers without each node itself are best, in their squares.
         unit_rows: scale each row of x to norm 1.
         centred: centre F over the graph, and Y over its labels.
+        leave_one_out: whether to say what fits without each labelled node say, or 0.
     """
     x, nodes = x.float(), labels.known.nonzero().squeeze(1)
     group, sizes = _groups(graph, x)
@@ -149,17 +151,21 @@ def ridge(
             y = labels.targets[here]
             middle = y.mean(0) if centred else torch.zeros_like(y[0])
             shift = centre[graph_number] if centred else torch.zeros_like(centre[0])
-            weights, left_out = solve(of_filter[members] - shift, y - middle, penalty)
+            weights, left_out = solve(
+                of_filter[members] - shift, y - middle, penalty, leave_one_out
+            )
             held_out[number, here] = left_out + middle
             alone = len(sizes) == 1
             inside = slice(None) if alone else group == graph_number
-            product = _product(x if alone else x[inside], weights)
-            inputs[number, inside] = product * scale[inside, None]
+            told = product(x if alone else x[inside], weights)
+            inputs[number, inside] = told * scale[inside, None]
             values[number, inside] = middle - shift @ weights
     return Fits(values + _filtered(graph, inputs, filters, propagate), held_out)
 
 
-def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tensor]:
+def solve(
+    rows: Tensor, y: Tensor, penalty: float | None, leave_one_out: bool = True
+) -> tuple[Tensor, Tensor]:
     """Return ridge weights (F, C) of rows (n, F) for y (n, C), and y of each without itself.
 
     By the smaller of the two Gram matrices, in fp64. Without itself it is y_i - a_i / G_ii for
@@ -170,6 +176,7 @@ def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tenso
         rows: of the labelled nodes.
         y: their targets.
         penalty: as of `ridge`.
+        leave_one_out: whether the second is asked for, or 0.
     """
     if penalty is None:
         tried = [solve(rows, y, each) for each in PENALTIES]
@@ -179,7 +186,13 @@ def solve(rows: Tensor, y: Tensor, penalty: float | None) -> tuple[Tensor, Tenso
     gram = wide @ wide.mT if dual else wide.mT @ wide
     weight = penalty * float(wide.square().sum()) / len(rows) + 1e-9
     gram.diagonal().add_(weight)
-    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    factor = torch.linalg.cholesky(gram)
+    if not leave_one_out:
+        known = y64 if dual else wide.mT @ y64
+        weights = torch.cholesky_solve(known, factor)
+        weights = wide.mT @ weights if dual else weights
+        return weights.to(rows.dtype), torch.zeros_like(y)
+    inverse = torch.cholesky_inverse(factor)
     if dual:
         alpha = inverse @ y64
         weights, held_out = wide.mT @ alpha, y64 - alpha / inverse.diagonal()[:, None]
@@ -208,6 +221,11 @@ def _groups(graph: Graph, x: Tensor) -> tuple[Tensor, list[int]]:
     sizes = [len(x) if size is None else size for size in node_counts(graph)]
     counts = torch.tensor(sizes, device=x.device)
     return torch.arange(len(sizes), device=x.device).repeat_interleave(counts), sizes
+
+
+def graph_numbers(graph: Graph, x: Tensor) -> Tensor:
+    """Return the number of the graph of each node, (N,), of a batch; x is of its N nodes."""
+    return _groups(graph, x)[0]
 
 
 def _members(group: Tensor, count: int) -> Iterator[tuple[int, Tensor]]:
@@ -307,7 +325,7 @@ def _rows_by_nodes(
     def lead_back(columns: Tensor, out: Tensor) -> None:
         for power in range(max(map(len, filters))):
             columns = _transposed(propagate, graph, columns) if power else columns
-            led_back = _product_of_transposed(x, columns * scale).mT
+            led_back = product_of_transposed(x, columns * scale).mT
             for number, weight in _at(filters, power):
                 out[number] += weight * led_back
 
@@ -355,13 +373,13 @@ def _transposed(propagate: Propagation, graph: Graph, x: Tensor) -> Tensor:
         return torch.autograd.grad(propagate(graph, start), start, x.clone())[0]
 
 
-def _product(x: Tensor, weights: Tensor) -> Tensor:
+def product(x: Tensor, weights: Tensor) -> Tensor:
     """Return x W for features x (N, F), without their zeros."""
     sparse = sparse_form(x)
     return x @ weights if sparse is None else sparse_product(weights, *sparse[:2])
 
 
-def _product_of_transposed(x: Tensor, columns: Tensor) -> Tensor:
+def product_of_transposed(x: Tensor, columns: Tensor) -> Tensor:
     """Return x^T Z, (F, D), for features x (N, F), without their zeros."""
     sparse = sparse_form(x)
     return x.mT @ columns if sparse is None else sparse_product(columns, *sparse[1::-1])

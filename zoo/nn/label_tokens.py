@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.weak import WeakIdKeyDictionary
 
 from zoo.graphs.adjacency import degrees
 from zoo.graphs.per_graph import per_graph
@@ -20,9 +21,12 @@ from zoo.nn.closed_form import (
     Labels,
     count_known,
     graph_means,
+    graph_numbers,
     label_walks,
     mean_of_known,
     neighbour_mean,
+    product,
+    product_of_transposed,
     ridge,
     squared_errors,
 )
@@ -34,20 +38,32 @@ WALK = tuple(0.15 * 0.85**step for step in range(8)) + (0.85**8,)
 FILTERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), WALK, (1.0, -1.0), (1.0, -2.0, 1.0)
 """Of the ridge regressions on features: X, A X, A² X, their walk, and what A leaves of X, twice."""
 
-CHANNELS = len(FILTERS) + 2
-"""How many predictors there are: a ridge regression more, on degrees, and walks of the labels."""
+CHANNELS = len(FILTERS) + 4
+"""How many predictors there are: those, and what `_predictions` adds to them."""
 
 RIDGES = 3
 """The first of them, whose mean is the `ridge` model."""
 
-WITHOUT_TRUST = 2, 3
+WITHOUT_TRUST = (CHANNELS - 1,)
 """Those that are mixed where no class has two labels, so that nothing says how good they are."""
+
+LITTLE_TRUST = 0.02
+"""How much better these are thought to be than the labelled nodes say."""
 
 TOKEN = 2 * CHANNELS + 3
 """Numbers of a token: of each channel its value, and that times its skill; and `places`."""
 
 FOLDS = 4
 """Parts of the labelled nodes that walks of labels are hidden from in turn."""
+
+COMPONENTS = 256
+"""Principal components to which the features of a graph are reduced, where it has more."""
+
+STRUCTURE = 0.3
+"""Deviation of what degrees say beside that of the components."""
+
+CONFIDENT = 0.2, 0.4, 0.6
+"""Share of the nodes of each class whose answers are taken for labels, step by step."""
 
 SHARP = 0.05
 """A predictor that is worse by so much, of all that there is to gain, weighs e times less."""
@@ -108,9 +124,130 @@ def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tupl
         unit_rows=False,
     )  # fmt: skip
     walks = _walks(graph, labels, classes)
-    parts = zip(of_features, of_degrees, walks, strict=True)
+    summary = summarised(graph, x)
+    how = {"propagate": gcn, "filters": FILTERS[:1], "unit_rows": False}
+    of_summary = ridge(graph, summary, labels, **how)
+    taught = _self_taught(graph, summary, labels, of_summary.values[0], classes)
+    parts = zip(of_features, of_degrees, walks, of_summary, taught, strict=True)
     values, held_out = (torch.cat(each) for each in parts)
     return values, held_out
+
+
+def _self_taught(
+    graph: Graph, summary: Tensor, labels: Labels, first: Tensor, classes: bool
+) -> tuple[Tensor, Tensor]:
+    """Return what ridge regression says that learns of its own confident answers, (1, N, C).
+
+    Labelled nodes without themselves are answered in folds, whose labels are hidden.
+
+    Args:
+        graph: of N nodes.
+        summary: (N, F).
+        labels: of some nodes.
+        first: (N, C) what it says before.
+        classes: whether these are classes; numbers are not learnt of answers.
+    """
+    held_out = torch.zeros_like(first)
+    if not classes:
+        return first[None], ridge(
+            graph, summary, labels, propagate=gcn, filters=FILTERS[:1], unit_rows=False
+        ).held_out
+    for fold in _folds(labels, classes):
+        others = Labels(labels.targets * ~fold[:, None], labels.known & ~fold)
+        said = _teach(graph, summary, others, None)
+        held_out = torch.where(fold[:, None], said, held_out)
+    return _teach(graph, summary, labels, first)[None], held_out[None]
+
+
+def _teach(graph: Graph, summary: Tensor, labels: Labels, first: Tensor | None) -> Tensor:
+    """Return the answers (N, C) of a ridge regression that has learnt of its own."""
+
+    def fit(some: Labels) -> Tensor:
+        return ridge(
+            graph, summary, some, propagate=gcn, filters=FILTERS[:1], unit_rows=False,
+            leave_one_out=False,
+        ).values[0]  # fmt: skip
+
+    first = _as_scores(graph, fit(labels) if first is None else first)
+    answers = 2 * first
+    for share in CONFIDENT:
+        learnt = _confident(graph, answers, share)
+        learnt = torch.where(labels.known[:, None], labels.targets, learnt)
+        said = _as_scores(graph, fit(Labels(learnt, learnt.any(dim=1))))
+        answers = first + said
+    return said
+
+
+def _as_scores(graph: Graph, values: Tensor) -> Tensor:
+    return _standardised(graph, values[None], values[None])[0][0]
+
+
+def _confident(graph: Graph, answers: Tensor, share: float) -> Tensor:
+    """Return the answers of which a share of the nodes of each class is most sure, one-hot (N, C).
+
+    Of each graph of a batch by itself; the others are 0.
+    """
+    sure, answer = answers.softmax(dim=1).max(dim=1)
+    group = graph_numbers(graph, answers)
+    key = group * answers.shape[1] + answer  # a number for each graph and class
+    order = sure.argsort(descending=True, stable=True)
+    order = order[key[order].argsort(stable=True)]
+    counts = torch.bincount(key, minlength=int(key.max()) + 1 if len(key) else 0)
+    starts = counts.cumsum(0) - counts
+    rank = torch.arange(len(order), device=order.device) - starts[key[order]]
+    kept = torch.zeros_like(answers)
+    chosen = order[rank < (share * counts[key[order]]).clamp(min=1)]
+    kept[chosen, answer[chosen]] = 1.0
+    return kept
+
+
+def summarised(graph: Graph, x: Tensor) -> Tensor:
+    """Return principal components of x, walked along the edges, and what degrees say, (N, D).
+
+    Kept for as long as the features live.
+    """
+    known = _summaries(graph)
+    if x in known and known[x][0] == x._version:
+        return known[x][1]
+    with torch.inference_mode(False):
+        sizes = torch.bincount(graph_numbers(graph, x)).tolist()
+        columns = torch.cat([_components(part) for part in x.split(sizes)]) if len(x) else x
+        walked = WALK[0] * columns
+        for weight in WALK[1:]:
+            columns = gcn(graph, columns)
+            walked = walked + weight * columns
+        everyone = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        walked = walked - mean_of_known(graph, walked, everyone)
+        deviation = mean_of_known(graph, walked.square(), everyone).mean(1, keepdim=True).sqrt()
+        degrees_say = STRUCTURE * deviation * structure(graph, x.device)
+        summary = torch.cat([walked, degrees_say], dim=1)
+    if not x.is_inference():
+        known[x] = (x._version, summary)
+    return summary
+
+
+def _components(x: Tensor) -> Tensor:
+    """Return x (N, F) with rows of norm 1, or its principal components (N, COMPONENTS) if fewer.
+
+    By two steps of subspace iteration (Halko et al. 2011, arXiv 0909.4061, algorithm 4.4).
+    """
+    scale = (1 / torch.linalg.vector_norm(x, dim=1).clamp(min=1e-12))[:, None]
+    if x.shape[1] <= COMPONENTS:
+        return x * scale
+    generator = torch.Generator(x.device).manual_seed(0)
+    many = min(COMPONENTS, len(x))
+    columns = torch.randn(x.shape[1], many, generator=generator, device=x.device, dtype=x.dtype)
+    for _ in range(3):
+        basis = torch.linalg.qr(product(x, columns) * scale).Q  # (N, many)
+        columns = product_of_transposed(x, basis * scale)  # (F, many)
+    directions = torch.linalg.svd(columns, full_matrices=False).U
+    return functional.pad(product(x, directions) * scale, (0, COMPONENTS - many))
+
+
+@per_graph
+def _summaries(graph: Graph) -> WeakIdKeyDictionary:
+    """Return the summaries of features on a graph that are kept."""
+    return WeakIdKeyDictionary()
 
 
 def _walks(graph: Graph, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
@@ -181,7 +318,7 @@ def _weights(skill: Tensor) -> Tensor:
     unknown = torch.zeros_like(skill)
     unknown[:, WITHOUT_TRUST] = 1 / len(WITHOUT_TRUST)
     little = torch.zeros_like(skill)
-    little[:, WITHOUT_TRUST] = 0.02
+    little[:, WITHOUT_TRUST] = LITTLE_TRUST
     weights = ((skill.nan_to_num() + little) / SHARP).softmax(dim=1)
     return torch.where(skill.isnan().any(dim=1, keepdim=True), unknown, weights)
 
