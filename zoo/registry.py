@@ -193,10 +193,10 @@ class Model(nn.Module):
         self.__dict__["_answered"] += (self.training,)
         return output
 
-    def features(self, graph, x: Tensor, *context: Tensor) -> Tensor:
+    def features(self, graph, x: Tensor) -> Tensor:
         """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim).
 
-        A model of `context` is given that too.
+        That of a model of `context` is `features(graph, x, context)`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define features(graph, x)")
 
@@ -210,7 +210,7 @@ class Model(nn.Module):
                 (N,) int64, -1 where unknown, or numbers (N,) or (N, T), NaN where unknown. That of
                 a node that is asked about is never among them.
         """
-        hidden = self.features(graph, x, *context)
+        hidden = self.features(graph, x, *context)  # type: ignore[call-arg]
         if not isinstance(hidden, Tensor):
             raise ZooError(
                 f"`features` of {type(self).__name__} returned a {type(hidden).__name__}, and "

@@ -19,6 +19,12 @@ from zoo.training.trainer import fit
 
 SEEN: list = []
 
+WAYS = [
+    {"name": "full"},
+    {"name": "random-nodes", "size": 300},
+    {"name": "neighbours", "fanouts": [5, 5], "size": 64},
+]
+
 
 @pytest.fixture(scope="module", autouse=True)
 def copycat():
@@ -69,11 +75,7 @@ def on(data, share=200):
     return TrainingData(data, split, TASKS["node-classification"]())
 
 
-@pytest.mark.parametrize(
-    "batching",
-    ["full", {"name": "random-nodes", "size": 300}, {"name": "neighbours", "fanouts": [5, 5], "size": 64}],
-    ids=lambda batching: batching if isinstance(batching, str) else batching["name"],
-)  # fmt: skip
+@pytest.mark.parametrize("batching", WAYS, ids=lambda way: way["name"])
 @pytest.mark.parametrize("evaluation", ["full", "batches"])
 def test_nobody_is_told_what_is_asked(data, batching, evaluation):
     """A copycat knows nothing, in training and in each part."""

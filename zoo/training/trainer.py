@@ -219,12 +219,8 @@ def fit(
     training_data = training_data._replace(task=task)
     if stop_on == "loss" and task.kind == "tokens":
         raise ZooError("translations stop on their metric; leave `stop_on: loss` out.")
-    standard = target == "standard"
-    training_data = (
-        _standardize_targets(model, training_data, device) if standard else training_data
-    )
-    training_data = _give_context(model, training_data, evaluate)
-    training_data = make_inductive(training_data) if inductive else training_data
+    training_data = _standardize_targets(model, training_data, device, target)
+    training_data = _what_is_seen(model, training_data, inductive, evaluate)
     model.to(device)
     _check_memory(model, torch.device(device))
     trainer = Trainer(
@@ -298,30 +294,32 @@ def _configure_task(
 
 
 def _standardize_targets(
-    model: Model, training_data: TrainingData, device: torch.device | str
+    model: Model, training_data: TrainingData, device: torch.device | str, target: Target
 ) -> TrainingData:
-    """Standardise regression targets: the model predicts in their units, the loss is of z-scores.
+    """Standardise targets if asked for: predictions are in their units, the loss is of z-scores.
 
     Mean and deviation are those of pretrained weights if they have any, else of the training nodes.
     """
     task, y = training_data.task, training_data.data.y
     units = model.units or target_scale(task, y[training_data.split.train])
-    if units is None:
+    if units is None or target != "standard":
         return training_data
     mean, deviation = (tensor.to(device) for tensor in units)
     model.answer_in_units(mean, deviation)
     return training_data._replace(task=in_units(task, mean, deviation))
 
 
-def _give_context(model: Model, training_data: TrainingData, evaluation: str) -> TrainingData:
-    """Return the data with the labels of the training nodes, if the model is given labels.
+def _what_is_seen(
+    model: Model, training_data: TrainingData, inductive: bool, evaluation: str
+) -> TrainingData:
+    """Return the data of inductive training if asked for, with labels if the model is given any.
 
     Raises:
         ZooError: a whole graph is not seen at once, or the nodes are not those of one graph.
     """
     data, split = training_data.data, training_data.split
     if not model.context:
-        return training_data
+        return make_inductive(training_data) if inductive else training_data
     if "full" not in data.batching:
         raise ZooError(f"a model that is given labels is one for the nodes of a graph, and "
                        f"{data.name} is {data.unit}.")  # fmt: skip
@@ -330,7 +328,8 @@ def _give_context(model: Model, training_data: TrainingData, evaluation: str) ->
             "a model that is given labels reads them all at once: leave out `evaluate: layerwise`, "
             "and train it in one process."
         )
-    return training_data._replace(data=data.with_context(split.train))
+    training_data = training_data._replace(data=data.with_context(split.train))
+    return make_inductive(training_data) if inductive else training_data
 
 
 def _measure(trainer: Trainer) -> Fit:

@@ -152,7 +152,7 @@ def _self_taught(
         return first[None], ridge(
             graph, summary, labels, propagate=gcn, filters=FILTERS[:1], unit_rows=False
         ).held_out
-    for fold in _folds(labels, classes):
+    for fold in _folds(graph, labels, classes):
         others = Labels(labels.targets * ~fold[:, None], labels.known & ~fold)
         said = _teach(graph, summary, others, None)
         held_out = torch.where(fold[:, None], said, held_out)
@@ -188,15 +188,11 @@ def _confident(graph: Graph, answers: Tensor, share: float) -> Tensor:
     Of each graph of a batch by itself; the others are 0.
     """
     sure, answer = answers.softmax(dim=1).max(dim=1)
-    group = graph_numbers(graph, answers)
-    key = group * answers.shape[1] + answer  # a number for each graph and class
+    kind = graph_numbers(graph, answers) * answers.shape[1] + answer
     order = sure.argsort(descending=True, stable=True)
-    order = order[key[order].argsort(stable=True)]
-    counts = torch.bincount(key, minlength=int(key.max()) + 1 if len(key) else 0)
-    starts = counts.cumsum(0) - counts
-    rank = torch.arange(len(order), device=order.device) - starts[key[order]]
+    many = share * torch.bincount(kind)[kind[order]] if len(kind) else sure
+    chosen = order[_ranks(kind[order]) < many.clamp(min=1)]
     kept = torch.zeros_like(answers)
-    chosen = order[rank < (share * counts[key[order]]).clamp(min=1)]
     kept[chosen, answer[chosen]] = 1.0
     return kept
 
@@ -255,7 +251,7 @@ def _walks(graph: Graph, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]
     known = labels.known[:, None].float()
     both = torch.cat([labels.targets, known], dim=1)  # (N, C + 1)
     width = both.shape[1]
-    hidden = [*_folds(labels, classes)]
+    hidden = [*_folds(graph, labels, classes)]
     blocks = torch.cat([both, *(both * ~fold[:, None] for fold in hidden)], dim=1)
     walked = label_walks(
         graph, Labels(blocks, labels.known), steps=8, restart=0.15, propagate=neighbour_mean
@@ -271,15 +267,23 @@ def _walks(graph: Graph, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]
     return answers[0][None], held_out[None]
 
 
-def _folds(labels: Labels, classes: bool) -> Iterator[Tensor]:
-    """Give the nodes (N,) bool of each fold: of each class as many, in the order of the rows."""
+def _folds(graph: Graph, labels: Labels, classes: bool) -> Iterator[Tensor]:
+    """Give the nodes (N,) bool of each fold: of each graph those of a class are dealt in order."""
     nodes = labels.known.nonzero().squeeze(1)
-    if classes:
-        nodes = nodes[labels.targets[nodes].argmax(1).argsort(stable=True)]
+    kind = labels.targets.argmax(1) if classes else torch.zeros_like(labels.known, dtype=torch.long)
+    kind = kind + graph_numbers(graph, labels.targets) * labels.targets.shape[1]
+    rank = torch.full_like(kind, -1).index_copy(0, nodes, _ranks(kind[nodes]))
     for number in range(FOLDS):
-        fold = torch.zeros_like(labels.known)
-        fold[nodes[number::FOLDS]] = True
-        yield fold
+        yield labels.known & (rank % FOLDS == number)
+
+
+def _ranks(kind: Tensor) -> Tensor:
+    """Return how many entries of the same number stand before each entry of kind (n,)."""
+    order = kind.argsort(stable=True)
+    counts = torch.bincount(kind)
+    starts = counts.cumsum(0) - counts
+    places = torch.arange(len(kind), device=kind.device) - starts[kind[order]]
+    return torch.empty_like(kind).index_copy(0, order, places)
 
 
 def _standardised(graph: Graph, values: Tensor, held_out: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,227 @@
+"""Predictors without training, and AnyGraph on top of them, beside their equations."""
+
+import math
+
+import pytest
+import torch
+
+import zoo
+from zoo.graphs.examples import preferential_attachment, renamed
+from zoo.models.graphany import FILTERS, distances
+from zoo.nn import label_stem as tokens_of
+from zoo.nn.closed_form import labels_of, neighbour_mean, ridge
+from zoo.nn.label_stem import CHANNELS, TOKEN, _confident, label_tokens, summarised
+from zoo.nn.propagation import gcn
+
+NODES = 150
+NAMES = zoo.list_models(context=True)
+
+
+@pytest.fixture
+def graph():
+    return preferential_attachment(NODES, 3)
+
+
+@pytest.fixture
+def x():
+    torch.manual_seed(3)
+    return torch.randn(NODES, 7)
+
+
+@pytest.fixture
+def context(x):
+    """Classes that the features tell, of a third of the nodes."""
+    y = (x @ torch.randn(7, 3)).argmax(1)
+    return torch.where(torch.rand(NODES) < 1 / 3, y, -1)
+
+
+def model_of(name, outputs=3, **options):
+    torch.manual_seed(5)
+    return zoo.create_model(name, 7, outputs, **options).eval()
+
+
+def trained(model):
+    """A model whose weights are no longer those of its beginning."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model
+
+
+def test_those_that_are_given_labels_are_known():
+    assert NAMES == ["anygraph", "graphany", "label-propagation", "ridge"]
+    assert all(zoo.MODELS[name].any_graph for name in NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_columns_does_not_count(name, graph, x, context):
+    model, order = trained(model_of(name)), torch.randperm(7)
+    before, after = (model(graph, each, context).logits for each in (x, x[:, order]))
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_names_of_classes_are_other_places_of_the_same_logits(name, graph, x, context):
+    model, order = trained(model_of(name)), torch.tensor([2, 0, 1])
+    renamed_classes = torch.where(context >= 0, order[context.clamp(min=0)], -1)
+    before = model(graph, x, context).logits
+    after = model(graph, x, renamed_classes).logits[:, order]
+    torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph"])
+def test_a_class_that_nobody_has_is_not_the_answer(name, graph, x, context):
+    """One class more than there are labels of."""
+    logits = model_of(name, 4)(graph, x, context).logits
+    assert (logits.argmax(1) != 3).all()
+
+
+@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph"])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_numbers_are_answered_in_their_place(name, outputs, graph, x):
+    """Better than their mean, for one target and for two."""
+    smooth = gcn(graph, gcn(graph, x @ torch.randn(7, outputs)))
+    known = torch.rand(NODES, 1) < 0.5
+    given = torch.where(known, smooth, torch.nan)
+    answered = model_of(name, outputs)(graph, x, given).logits[~known[:, 0]]
+    wanted = smooth[~known[:, 0]]
+    assert (answered - wanted).square().mean() < (wanted - wanted.mean(0)).square().mean()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_untrained_it_is_the_mean_of_ridges(outputs, graph, x, context):
+    given = context.clamp(max=1) if outputs == 1 else context
+    one, other = (model_of(name, outputs)(graph, x, given).logits for name in ("anygraph", "ridge"))
+    torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "sgformer", "dim": 16},
+        {"name": "graphgps", "dim": 16, "attention": {"name": "rba", "size": 32}},
+        {"name": "gcn", "dim": 8},
+    ],
+    ids=lambda body: body["name"],
+)
+def test_any_model_may_be_its_body(body, graph, x, context, tmp_path):
+    model = model_of("anygraph", body=body)
+    torch.testing.assert_close(
+        model(graph, x, context).logits, model_of("ridge")(graph, x, context).logits
+    )
+    output = trained(model).train()(graph, x, context)
+    (output.logits.square().mean() + output.penalty).backward()
+    assert all(weight.grad is not None for weight in model.parameters())
+    zoo.save(model, tmp_path)
+    again = zoo.load(tmp_path)
+    torch.testing.assert_close(
+        again(graph, x, context).logits, model.eval()(graph, x, context).logits
+    )
+
+
+def test_what_is_no_body_is_refused():
+    for body in ("ridge", {"name": "gnc"}, {"name": "gcn", "width": 3}):
+        with pytest.raises(zoo.ZooError):
+            model_of("anygraph", body=body)
+
+
+def test_skill_is_not_believed_of_chance(graph):
+    """Labels that nothing tells: of no predictor is the skill far above 0, self-taught or not."""
+    skills = []
+    for seed in range(6):
+        torch.manual_seed(seed)
+        labels = labels_of(torch.randint(3, (NODES,)), 3)
+        _, held_out = tokens_of._predictions(graph, torch.randn(NODES, 7), labels, True)
+        skills.append(tokens_of._skills(graph, labels, held_out, True)[0])
+    assert torch.stack(skills).mean(0).max() < 0.1
+
+
+def test_a_held_out_answer_does_not_know_its_own_label(graph, x, context):
+    """Another label of one node changes what is said of it without itself by no more than means."""
+    labels = labels_of(context, 3)
+    node = int(labels.known.nonzero()[0])
+    other = context.clone()
+    other[node] = (context[node] + 1) % 3
+    before, after = (
+        tokens_of._predictions(graph, x, labels_of(each, 3), True)[1][:, node]
+        for each in (context, other)
+    )
+    own = int(context[node])
+    gained = before[:, own] - after[:, own]
+    assert gained.abs().max() < 0.2, gained  # a leak is near 1
+
+
+def test_tokens_have_their_parts(graph, x, context):
+    found = label_tokens(graph, x, labels_of(context, 3), classes=True)
+    assert found.tokens.shape == (NODES, 3, TOKEN) and TOKEN == 2 * CHANNELS + 3
+    assert found.tokens.isfinite().all()
+
+
+def test_the_most_confident_of_each_class_are_taken(graph):
+    answers = torch.randn(NODES, 3)
+    chosen = _confident(graph, answers, 0.25)
+    sure, answer = answers.softmax(1).max(1)
+    for number in range(3):
+        own = (answer == number).nonzero().squeeze(1)
+        best = own[sure[own].argsort(descending=True)][: math.ceil(0.25 * len(own))]
+        assert set(best.tolist()) == set(chosen[:, number].nonzero().squeeze(1).tolist())
+    assert (chosen.sum(1) <= 1).all()
+
+
+def test_wide_features_are_summarised_by_their_principal_components(graph):
+    """As many products of pairs as the best approximation of that rank has."""
+    torch.manual_seed(0)
+    wide = torch.randn(NODES, 20) @ torch.randn(20, 600) + 0.01 * torch.randn(NODES, 600)
+    summary = summarised(graph, wide)
+    assert summary is summarised(graph, wide)
+    unit = wide / wide.norm(dim=1, keepdim=True)
+    parts = tokens_of._components(wide)
+    torch.testing.assert_close(parts @ parts.mT, unit @ unit.mT, rtol=1e-2, atol=1e-3)
+    order = torch.randperm(NODES)
+    again = summarised(renamed(graph, order), wide[order])
+    torch.testing.assert_close(again @ again.mT, (summary @ summary.mT)[order][:, order],
+                               rtol=1e-2, atol=1e-2)  # fmt: skip
+
+
+def test_label_propagation_is_its_sum(graph, context):
+    """Powers of A in full, and of no label near by the shares of all."""
+    labels = labels_of(context, 3)
+    matrix = gcn(graph, torch.eye(NODES))
+    walked = (
+        sum(0.1 * 0.9**k * torch.linalg.matrix_power(matrix, k) @ labels.targets for k in range(20))
+        + 0.9**20 * torch.linalg.matrix_power(matrix, 20) @ labels.targets
+    )
+    model = model_of("label-propagation")
+    found = model(graph, torch.randn(NODES, 7), context).logits.softmax(1)
+    wanted = walked + 1e-3 * labels.targets[labels.known].mean(0)
+    torch.testing.assert_close(found, wanted / wanted.sum(1, keepdim=True), rtol=1e-3, atol=1e-4)
+
+
+def test_distances_of_graphany_have_their_entropy():
+    answers = torch.randn(20, 5, 4)
+    for bits in (0.5, 1.0, 1.5):
+        shares = distances(answers, bits).view(20, 5, 4)
+        torch.testing.assert_close(shares.sum(-1), torch.ones(20, 5))
+        entropy = torch.special.entr(shares).sum(-1) / math.log(2)
+        torch.testing.assert_close(entropy, torch.full((20, 5), bits), rtol=1e-3, atol=1e-3)
+    alike = distances(torch.zeros(2, 5, 4), 1.0)
+    assert alike.isfinite().all()
+
+
+def test_graphany_mixes_least_squares_fits(graph, x, context):
+    """sum_c a_c F_c F_c[L]^+ Y_L, a from distances, with pseudo-inverses in full."""
+    model, labels = trained(model_of("graphany")), labels_of(context, 3)
+    matrix = neighbour_mean(graph, torch.eye(NODES))
+    answers = []
+    for coefficients in FILTERS:
+        powers = (torch.linalg.matrix_power(matrix, k) for k in range(len(coefficients)))
+        rows = sum(c * power for c, power in zip(coefficients, powers, strict=True)) @ x
+        answers.append(rows @ torch.linalg.pinv(rows[labels.known]) @ labels.targets[labels.known])
+    answers = torch.stack(answers, 1)
+    fits = ridge(graph, x, labels, propagate=neighbour_mean, filters=FILTERS, penalty=1e-4,
+                 unit_rows=False, centred=False)  # fmt: skip
+    torch.testing.assert_close(fits.values.transpose(0, 1), answers, rtol=1e-2, atol=2e-3)
+    weights = (model.mix(distances(answers, 1.0)) / 5).softmax(1)
+    wanted = torch.einsum("nk,nkc->nc", weights, answers[:, :3])
+    found = model(graph, x, context).logits
+    torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
