@@ -40,6 +40,12 @@ def tiny(tmp_path):
     return path
 
 
+@pytest.fixture(autouse=True)
+def many_labels(monkeypatch):
+    """Take no number of labels for few: what is added there is the subject of a test of its own."""
+    monkeypatch.setattr(comparing, "FEW", 0)
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """Train in this process instead of another one, and count what is trained."""
@@ -64,6 +70,19 @@ def test_the_baselines_are_always_there(tiny):
     assert all(each["dataset"] == data[0]["dataset"] for each in data)
     assert all(each["seeds"] == [3, 4] for each in data)
     assert [each.tuned for each in entries] == [True, False, False]
+
+
+def test_of_few_labels_what_needs_no_training_is_there(tiny, monkeypatch, trained, tmp_path):
+    """Beside the others, with the splits and seeds of the first; not where labels are many."""
+    monkeypatch.setattr(comparing, "FEW", 20)
+    entries = candidates([str(tiny)])
+    added = ["ridge-sbm", "label-propagation-sbm", "graphany-sbm"]
+    assert names(entries) == ["tiny", "gcn-sbm", "mlp-sbm", *added]
+    rows = compare(entries, runs=tmp_path)
+    assert {row["recipe"] for row in rows} == set(names(entries))
+    assert all(row["same_splits"] for row in rows)
+    assert names(candidates([str(tiny)], ["dataset.nodes=600"])) == ["tiny", "gcn-sbm", "mlp-sbm"]
+    assert names(candidates([str(tiny)], baselines=False)) == ["tiny"]
 
 
 def test_baselines_of_a_file_are_named_without_its_kind(tmp_path):

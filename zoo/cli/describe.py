@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoo.config.json_schema import files_schema, json_schema, options_schema, recipe_schema
+from zoo.config.metadata import About
 from zoo.config.options import Table, options_of
 from zoo.config.recipe import Recipe, word
 from zoo.config.shipped import recipe_folder, recipe_names
@@ -21,6 +22,7 @@ from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, discover
+from zoo.runs.prepare import features_of
 from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.decoders import DECODERS
@@ -28,7 +30,9 @@ from zoo.tasks.labels import TRANSLATION
 from zoo.training.batches import BATCHING
 from zoo.training.trainer import fit
 from zoo.weights.create import list_models
-from zoo.weights.index import published
+from zoo.weights.files import CONFIG, read_config
+from zoo.weights.finetune import same_columns
+from zoo.weights.index import locate, published
 from zoo.weights.model_card import citation, summary
 
 Rows = list[dict[str, Any]]
@@ -81,6 +85,38 @@ def pretrained() -> Rows:
         }
         for name, entry in published().items()
     ]
+
+
+def suited(data: Any) -> Rows:
+    """Return a row for all weights that have a name and fit a data set, the closest first.
+
+    Such as read the same columns, and such as answer for any graph; of others, which are for the
+    same task, only the middle can be carried over, and they are counted in a last row.
+
+    Args:
+        data: the data set.
+    """
+    ours, closest, others = About(**features_of(data)), [], 0
+    for name, entry in published().items():
+        about = read_config(locate(name).folder / CONFIG)["about"]
+        if entry.model not in MODELS:
+            continue
+        if MODELS[entry.model].any_graph and data.task in MODELS[entry.model].tasks:
+            closest.append((2, name, entry, "any graph: predict and finetune as they are"))
+        elif about.task == data.task and same_columns(about, ours):
+            named = about.feature_names and ours.feature_names
+            same = "the same columns" if named else "as many columns, of unknown names"
+            closest.append((0 if named else 1, name, entry, same))
+        elif about.task == data.task:
+            others += 1
+    rows = [
+        {"name": name, "model": entry.model, "trained on": entry.data, "fits by": why}
+        for _, name, entry, why in sorted(closest, key=lambda each: each[:2])
+    ]
+    if others:
+        why = "the task alone: only their middle would be carried over, see docs/transfer.md"
+        rows.append({"name": f"{others} others", "model": "", "trained on": "", "fits by": why})
+    return rows
 
 
 def recipes(dataset: str | None = None, model: str | None = None) -> Rows:

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from zoo.cli import console
-from zoo.cli.common import AsJson, Overrides, RecipeName, Trust
+from zoo.cli.common import AsJson, DataOptions, Overrides, RecipeName, Trust, spec_of
 from zoo.cli.console import out, plain
 from zoo.cli.result_tables import with_deviation
 from zoo.config.scores import figure, gain
@@ -47,6 +47,11 @@ def list_(
     ] = False,
     dataset: Annotated[str | None, typer.Option(help="Of recipes: those for a data set.")] = None,
     model: Annotated[str | None, typer.Option(help="Of recipes: those of a model.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", help="Of weights: a graph, to list those that fit it."),
+    ] = None,
+    options: DataOptions = None,
     as_json: AsJson = False,
 ) -> None:
     """List the words that a recipe may use.
@@ -55,6 +60,7 @@ def list_(
     zoo list recipes --dataset cora
     zoo list recipes --model sgformer
     zoo list models --pretrained
+    zoo list models --pretrained --data mygraph.npz
     """
     from zoo.cli import describe
 
@@ -64,7 +70,13 @@ def list_(
         )
     if (dataset or model) and kind != Kind.recipes:
         raise ZooError(f"--dataset and --model choose recipes; leave them out of {kind}.")
-    if kind == Kind.recipes:
+    if (data is None and options) or (data is not None and not pretrained):
+        raise ZooError("--data GRAPH, and how it is read, go with `zoo list models --pretrained`.")
+    if data is not None:
+        from zoo.data.load import load_data
+
+        rows = describe.suited(load_data(spec_of(data, options)))
+    elif kind == Kind.recipes:
         rows = describe.recipes(dataset, model)
     else:
         rows = describe.pretrained() if pretrained else describe.CATALOGUE[kind]()

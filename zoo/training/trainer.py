@@ -241,11 +241,7 @@ def fit(
     # Steps inside an epoch set the lr themselves; the scheduler holds that of its last step.
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimiser, lr_factor)
     best = Best(model, optimiser, model.phase_starts(), training_data.task.metric_name)
-    if (last := max(model.phase_starts(), default=0)) >= epochs:
-        logging.getLogger(__name__).warning(
-            f"the last phase of this model begins after {last:,} epochs, and training ends after "
-            f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
-        )
+    _warn_of_late_phase(model, epochs)
     state = _TrainingState(model, optimiser, scheduler, best, stop_on == "loss")
     if hooks.checkpoint and (stored := hooks.checkpoint.read()):
         state.load_state_dict(stored)
@@ -276,6 +272,15 @@ def fit(
     finally:
         trainer.drop_cuda_graphs()  # a reference cycle would keep their memory alive
     return state.finish(trainer, interrupted)
+
+
+def _warn_of_late_phase(model: Model, epochs: int) -> None:
+    """Say that training ends before the last phase of a model begins."""
+    if (last := max(model.phase_starts(), default=0)) >= epochs:
+        logging.getLogger(__name__).warning(
+            f"the last phase of this model begins after {last:,} epochs, and training ends after "
+            f"{epochs:,}: what it has for that phase stays untrained. Train for longer."
+        )
 
 
 def _configure_task(
