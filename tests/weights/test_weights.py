@@ -16,9 +16,11 @@ import safetensors.torch
 import torch
 
 import zoo
+from zoo.cli.describe import suited
 from zoo.config.metadata import About
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
+from zoo.runs.finetune import plan_finetuning
 from zoo.weights import index as weights_index
 from zoo.weights.files import WEIGHTS, read_folder, read_weights
 from zoo.weights.index import index, locate
@@ -111,7 +113,11 @@ FEW = {"gcn-digits", "mlp-digits", "sgformer-digits-rba", "nodeformer-cora", "sg
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(each, marks=[] if each in FEW else pytest.mark.slow) for each in index()],
+    [
+        pytest.param(each, marks=[] if each in FEW else pytest.mark.slow)
+        for each, entry in index().items()
+        if not zoo.MODELS[entry.model].any_graph
+    ],
 )
 def test_shipped_weights_are_what_the_index_says(name, real_graph):
     entry, folder = index()[name], ROOT / "zoo" / "pretrained" / name
@@ -125,6 +131,26 @@ def test_shipped_weights_are_what_the_index_says(name, real_graph):
     assert model.about.recipe["model"]["name"] == entry.model and entry.data == model.about.data
     text = "".join(path.read_text() for path in folder.iterdir() if path.suffix != ".safetensors")
     assert "/home" not in text and "/tmp" not in text
+
+
+def test_weights_for_any_graph_answer_and_are_trained_on_as_they_are(tmp_path):
+    """Shipped, of a graph and classes that they have never seen; and beside ridge on all of it."""
+    model, data = zoo.load("anygraph"), zoo.load_data("digits")
+    assert (SHIPPED.parent / "anygraph" / "model.safetensors").stat().st_size < 10**4
+    few = torch.cat([(data.y == number).nonzero()[:3, 0] for number in range(10)])
+    hidden = torch.ones(len(data.y), dtype=torch.bool)
+    hidden[few] = False
+    scores = [
+        zoo.evaluate(each, data, hidden.nonzero()[:, 0], given=few)
+        for each in (model, zoo.create_model("ridge", data.inputs, 10))
+    ]
+    assert scores[0] > scores[1] > 0.6
+    assert zoo.predict(model, data, given=few).values.shape == (len(data.y), 10)
+    plan = plan_finetuning(SHIPPED.parent / "anygraph", "karate", ["train.epochs=2", "seeds=[0]"])
+    assert plan.scratch is None and not plan.other_features
+    summary = zoo.run_recipe(plan.plan, runs=tmp_path)
+    again = zoo.load(summary["folder"])
+    assert again.config["out_dim"] == 2 and again.about.data == "karate"
 
 
 def test_shipped_weights_are_in_the_wheel():
@@ -415,3 +441,16 @@ def test_a_recipe_may_start_from_weights_without_a_checksum(folder, tmp_path):
 def test_a_folder_saved_again_says_its_checksum(folder, tmp_path):
     zoo.save(zoo.load(unsigned(folder), unverified=True), tmp_path / "again")
     assert zoo.load(tmp_path / "again").config == zoo.load(folder, unverified=True).config
+
+
+def test_weights_are_listed_by_what_they_fit():
+    """Those of the same columns, those for any graph, and how many others are for the task."""
+    rows = suited(zoo.load_data("digits"))
+    places = {row["name"]: place for place, row in enumerate(rows)}
+    assert places["gcn-digits"] < places["anygraph"] == len(rows) - 2
+    assert (
+        "the same columns" in rows[places["gcn-digits"]]["fits by"]
+        or "as many columns" in (rows[places["gcn-digits"]]["fits by"])
+    )
+    assert rows[-1]["name"].endswith("others") and "task alone" in rows[-1]["fits by"]
+    assert not any(row["model"] == "difformer" for row in rows)  # of forecasts

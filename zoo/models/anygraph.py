@@ -16,11 +16,13 @@ from zoo.registry import Count, Model, Rate, Spec, build_body, register_model
 class AnyGraph(Model):
     """Label tokens, one map for all of them, a body, and one head, the same for each class.
 
-    The token of a node and a class holds what eight predictors say of them: ridge regressions on
-    X, A X, A² X, their walk and what A leaves of X, one on degrees, and walks of the labels; each
-    by itself and times its skill for the labelled nodes without themselves. The logit is w_0 b +
-    w_1 m + w . h of the mean b of three ridge regressions, the mean m of all predictors by their
-    skill, and the hidden state h; it begins as b alone, the model `ridge`.
+    z_ic = w_0 b_ic + w_1 m_ic + w . h_ic for node i and class c: b is the mean of three ridge
+    regressions, the model `ridge`, as which it begins; m the mean of all predictors, weighted by
+    exp(skill / 0.05); h = body(GELU(W t_ic)). The token t_ic holds what ten predictors say: ridge
+    regressions on X, A X, A² X, on their walk and on what A leaves of X, on degrees, on principal
+    components that have walked, the last one taught by its own confident answers too; and walks of
+    the labels; each by itself and times its skill, the accuracy for labelled nodes without
+    themselves.
 
     Args:
         in_dim: node features F; any number does.
