@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import shlex
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
 from zoo.config.scores import compare_to_best, differing_target, gain
 from zoo.config.shipped import recipe_names
-from zoo.data.load import load_data
+from zoo.data.load import DATASETS, load_data
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS, Model
@@ -45,7 +46,10 @@ OF_FEW_LABELS = ("ridge", "label-propagation", "graphany")
 """The models that stand besides in every comparison where few nodes have labels to learn from."""
 
 FEW = 20
-"""Labels of each class, in the mean, that are few: as many as Cora's benchmark has."""
+"""Labels of each class that are few: as many as Cora's benchmark has."""
+
+SMALL_SHARE = 10
+"""Percentage of the labels that is a small share of them."""
 
 BUDGET = ("epochs", "patience", "batching")
 """Options of the training that say how many steps a model may take."""
@@ -132,7 +136,7 @@ def candidates(
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
     fit = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
     missing = [model for model in fit if baselines and model not in present]
-    if baselines:
+    if baselines and any(entry.summary is None for entry in entries):
         missing += [model for model in _of_few_labels(first) if model not in present]
     attentions = [*dict.fromkeys(attentions)]
     entries = [varied for entry in entries for varied in _with_attentions(entry, attentions)]
@@ -143,17 +147,21 @@ def candidates(
 
 
 def _of_few_labels(plan: Plan) -> list[str]:
-    """Return the baselines of few labels, if nodes are to be learnt of few."""
-    if plan.task is not None:
+    """Return the baselines of few labels, if nodes are to be learnt of few by the split's word."""
+    tasks = {*MODELS[plan.model["name"]].tasks} if plan.task is None else {}
+    usual = [model for model in OF_FEW_LABELS if {*MODELS[model].tasks} & {*tasks}]
+    split = word(plan.split)
+    if known := re.fullmatch(r"per-class-(\d+)", split):
+        return usual if int(known[1]) <= FEW else []
+    if known := re.match(r"(?:ratio|stratified)-(\d+)-", split):
+        return usual if int(known[1]) <= SMALL_SHARE and FEW else []
+    if split != "benchmark" or plan.dataset["name"] not in DATASETS:
         return []
-    try:
-        data = load_data(plan.dataset)
-        few = FEW * max(2, data.classes)
-        if "full" in data.batching and len(split_of(data, plan.split, 0).train) <= few:
-            return [model for model in OF_FEW_LABELS if data.task in MODELS[model].tasks]
-    except ZooError:  # of finished runs the data may be gone
-        pass
-    return []
+    data = load_data(plan.dataset)
+    if "full" not in data.batching or data.task not in MODELS[OF_FEW_LABELS[0]].tasks:
+        return []
+    few = FEW * max(2, data.classes)
+    return usual if len(split_of(data, plan.split, 0).train) <= few else []
 
 
 def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Candidate:
