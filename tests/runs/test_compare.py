@@ -75,17 +75,17 @@ def test_the_baselines_are_always_there(tiny):
 def test_of_few_labels_what_needs_no_training_is_there(tiny, monkeypatch, trained, tmp_path):
     """Beside the others, with the splits and seeds of the first; not where labels are many."""
     monkeypatch.setattr(comparing, "FEW", 20)
-    few = ["dataset.split=per-class-5"]
+    few = ["dataset.split={name: per-class, train: 5, val: 10, test: 20}"]
     entries = candidates([str(tiny)], few)
     added = ["ridge-sbm", "label-propagation-sbm", "graphany-sbm"]
     assert names(entries) == ["tiny", "gcn-sbm", "mlp-sbm", *added]
     rows = compare(entries, runs=tmp_path)
     assert {row["recipe"] for row in rows} == set(names(entries))
     assert all(row["same_splits"] for row in rows)
-    for many in ("per-class-21", "ratio-50-25-25"):
-        entries = candidates([str(tiny)], [f"dataset.split={many}", "dataset.nodes=400"])
+    for many in ("per-class-50", "ratio-50-25-25"):
+        entries = candidates([str(tiny)], [f"dataset.split={many}", "dataset.nodes=3000"])
         assert names(entries) == ["tiny", "gcn-sbm", "mlp-sbm"]
-    entries = candidates([str(tiny)], ["dataset.split=ratio-10-10-80"])
+    entries = candidates([str(tiny)], ["dataset.split={name: ratio, train: 10, val: 10, test: 80}"])
     assert names(entries)[3:] == added
     assert names(candidates([str(tiny)], few, baselines=False)) == ["tiny"]
     folder = next(row["folder"] for row in rows if row["recipe"] == "tiny")

@@ -150,11 +150,12 @@ def _of_few_labels(plan: Plan) -> list[str]:
     """Return the baselines of few labels, if nodes are to be learnt of few by the split's word."""
     tasks = {*MODELS[plan.model["name"]].tasks} if plan.task is None else {}
     usual = [model for model in OF_FEW_LABELS if {*MODELS[model].tasks} & {*tasks}]
-    split = word(plan.split)
-    if known := re.fullmatch(r"per-class-(\d+)", split):
-        return usual if int(known[1]) <= FEW else []
-    if known := re.match(r"(?:ratio|stratified)-(\d+)-", split):
-        return usual if int(known[1]) <= SMALL_SHARE and FEW else []
+    split, options = word(plan.split), plan.split if isinstance(plan.split, dict) else {}
+    of_word = re.match(r"(per-class|ratio|stratified)(?:-(\d+))?", split)
+    if of_word:
+        usual_train = of_word[2] or {"per-class": FEW}.get(of_word[1], 60)
+        most = FEW if of_word[1] == "per-class" else min(SMALL_SHARE, FEW)
+        return usual if int(options.get("train", usual_train)) <= most else []
     if split != "benchmark" or plan.dataset["name"] not in DATASETS:
         return []
     data = load_data(plan.dataset)
