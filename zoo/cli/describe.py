@@ -88,10 +88,10 @@ def pretrained() -> Rows:
 
 
 def suited(data: Any) -> Rows:
-    """Return a row for all weights that have a name and fit a data set, the closest first.
+    """Return a row for all named weights that fit a data set, the closest first.
 
-    Such as read the same columns, and such as answer for any graph; of others, which are for the
-    same task, only the middle can be carried over, and they are counted in a last row.
+    Weights fit that read the same columns, or that answer for any graph. Of other weights of the
+    same task only the layers between stem and head can be loaded; a last row counts them.
 
     Args:
         data: the data set.

@@ -142,7 +142,16 @@ def predict(
     predictions = predictions if new is None else predictions.select(new)
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
-    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{dropped}")
+    by = _by_labels(graph, given) if model.context else ""
+    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{by}{dropped}")
+
+
+def _by_labels(graph, given) -> str:
+    """Return the sentence of how many labels a model was given."""
+    from zoo.data.dataset import labelled
+
+    count = int(labelled(graph.y).sum()) if given is None else len(given)
+    return f" They are by the labels of {count:,} of its nodes."
 
 
 def _links(

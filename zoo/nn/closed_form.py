@@ -157,8 +157,8 @@ def ridge(
             held_out[number, here] = left_out + middle
             alone = len(sizes) == 1
             inside = slice(None) if alone else group == graph_number
-            told = product(x if alone else x[inside], weights)
-            inputs[number, inside] = told * scale[inside, None]
+            projected = product(x if alone else x[inside], weights)
+            inputs[number, inside] = projected * scale[inside, None]
             values[number, inside] = middle - shift @ weights
     return Fits(values + _filtered(graph, inputs, filters, propagate), held_out)
 
@@ -297,7 +297,7 @@ def _rows_by_columns(
             columns = propagate(graph, columns) if power else columns
             of_graphs = means.new_zeros(graphs, columns.shape[1])
             of_graphs.index_add_(0, group, columns * per_node)
-            for number, weight in _at(filters, power):
+            for number, weight in _with_power(filters, power):
                 rows[number, :, wanted] += weight * columns[nodes]
                 means[number, :, wanted] += weight * of_graphs
     return rows, means
@@ -326,7 +326,7 @@ def _rows_by_nodes(
         for power in range(max(map(len, filters))):
             columns = _transposed(propagate, graph, columns) if power else columns
             led_back = product_of_transposed(x, columns * scale).mT
-            for number, weight in _at(filters, power):
+            for number, weight in _with_power(filters, power):
                 out[number] += weight * led_back
 
     for start in range(0, len(nodes), at_once):
@@ -340,7 +340,7 @@ def _rows_by_nodes(
     return rows, means
 
 
-def _at(filters: Filters, power: int) -> list[tuple[int, float]]:
+def _with_power(filters: Filters, power: int) -> list[tuple[int, float]]:
     """Return the filters, by their numbers, that have a power, with its coefficient."""
     return [(number, each[power]) for number, each in enumerate(filters)
             if len(each) > power and each[power]]  # fmt: skip
