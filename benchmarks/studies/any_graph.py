@@ -1,7 +1,8 @@
 """AnyGraph: pretrained on episodes, and measured on graphs that its weights have not seen.
 
     python benchmarks/studies/any_graph.py --leave-out        # each graph left out in turn
-    python benchmarks/studies/any_graph.py --scratch          # and models trained from scratch
+    python benchmarks/studies/any_graph.py --leave-out --beside gcn,sgformer,tuned-gcn,fine-tuned
+    python benchmarks/studies/any_graph.py --leave-out --body sgformer --attention rba
     python benchmarks/studies/any_graph.py --write FOLDER     # weights of all graphs
 
 An episode is a graph, real or generated, of which a few nodes of each class have labels; the loss
@@ -11,6 +12,8 @@ is of all others. What closed-form predictors say of them is found once for each
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import json
 import statistics
 from pathlib import Path
@@ -28,13 +31,14 @@ import zoo
 from zoo.config.metadata import About
 from zoo.data import Dataset
 from zoo.data.dataset import unknown_but
-from zoo.data.splits import Split
+from zoo.data.splits import Split, split_of
 from zoo.inference.predict import answers
 from zoo.models.anygraph import AnyGraph
-from zoo.nn import label_tokens, labels_of
+from zoo.nn import LabelTokens, label_tokens, labels_of
 from zoo.tasks.task import TASKS
 from zoo.training.batches import TrainingData
-from zoo.training.trainer import fit
+from zoo.training.trainer import Fit, Hooks, fit
+from zoo.weights.create import resized
 from zoo.weights.files import WEIGHTS, sha256_of
 from zoo.weights.index import INDEX, Entry, read_index
 
@@ -60,21 +64,34 @@ EPISODES = (1, 1, 2, 3, 5, 5, 10, 20, 0.02, 0.05, 0.1, 0.1)
 
 GENERATED = 150
 BATCH, NODES = 4, 200
-FINE_TUNING = {"epochs": 100, "lr": 1e-3, "weight_decay": 0.01, "optimizer": "adamw"}
+FINE_TUNING = {"epochs": 20, "lr": 1e-3, "weight_decay": 0.01, "optimizer": "adamw"}
 
 LEFT_OUT = 0.601
 """Mean accuracy over all graphs, each of which was left out, with 5 labels of each class."""
 
-SCRATCH = {"gcn": {"dim": 64}, "sgformer": {"dim": 64}, "polynormer": {"dim": 64}}
+TRAINING = {"epochs": 200, "patience": 50, "lr": 0.01, "weight_decay": 5e-4}
+TUNED = [
+    {"lr": lr, "dim": dim, "dropout": dropout}
+    for lr in (0.01, 0.002)
+    for dim, dropout in ((64, 0.2), (64, 0.6), (256, 0.5))
+]
+"""Settings among which the validation labels choose, of `tuned-` models."""
 
 
 class Episode(NamedTuple):
-    """Tokens (n, C, T) of nodes without a label, base and mix (n, C), and what they are (n,)."""
+    """What predictors say of n nodes, which of them have no label, and what all are.
 
-    tokens: Tensor
-    base: Tensor
-    mix: Tensor
+    Attributes:
+        said: tokens (n, C, T), base and mix (n, C).
+        asked: (m,) nodes of a loss, rows of `said`.
+        y: (n,).
+        graph: of the n nodes, for a body; None: of some nodes alone.
+    """
+
+    said: LabelTokens
+    asked: Tensor
     y: Tensor
+    graph: zoo.dgl.DGLGraph | None
 
 
 def draw(y: Tensor, budget: float, generator: torch.Generator) -> Tensor:
@@ -90,17 +107,25 @@ def draw(y: Tensor, budget: float, generator: torch.Generator) -> Tensor:
 
 
 def episode(
-    graph, x: Tensor, y: Tensor, budget: float, generator: torch.Generator, most: int
+    graph, x: Tensor, y: Tensor, budget: float, generator: torch.Generator, most: int | None
 ) -> Episode:
-    """Return an episode of at most so many nodes."""
+    """Return an episode of at most so many nodes; None: of the whole graph."""
     labelled = draw(y, budget, generator)
     labels = labels_of(unknown_but(y, labelled), max(2, int(y.max()) + 1))
     said = label_tokens(graph, x, labels, classes=True)
     asked = y >= 0
     asked[labelled] = False
     nodes = asked.nonzero().squeeze(1)
+    if most is None:
+        return Episode(said, nodes, y, graph)
     nodes = nodes[torch.randperm(len(nodes), generator=generator)[:most]]
-    return Episode(*(each[nodes].clone() for each in (*said, y)))
+    return _rows(Episode(said, nodes, y, None), nodes)
+
+
+def _rows(one: Episode, nodes: Tensor) -> Episode:
+    """Return an episode of some of its nodes."""
+    said = LabelTokens(*(each[nodes].clone() for each in one.said))
+    return Episode(said, torch.arange(len(nodes)), one.y[nodes], None)
 
 
 def generate(seed: int) -> tuple[zoo.dgl.DGLGraph, Tensor, Tensor]:
@@ -163,33 +188,36 @@ def _features(draws: np.random.Generator, y: np.ndarray, classes: int) -> np.nda
     return mixed + draws.uniform(0.1, 1) * draws.standard_normal((len(y), width))
 
 
-def episodes_of(data: Dataset) -> list[Episode]:
+def episodes_of(data: Dataset, whole: bool) -> list[Episode]:
     """Return what is learnt of a graph."""
     generator = torch.Generator().manual_seed(7)
-    budgets = EPISODES * (1 if len(data.y) > 15_000 else 2)
-    return [episode(data.graph, data.x, data.y, each, generator, 1_000) for each in budgets]
+    budgets = EPISODES * (1 if len(data.y) > 15_000 or whole else 2)
+    most = None if whole else 1_000
+    return [episode(data.graph, data.x, data.y, each, generator, most) for each in budgets]
 
 
-def generated(count: int) -> list[list[Episode]]:
+def generated(count: int, whole: bool) -> list[list[Episode]]:
     """Return episodes of generated graphs."""
-    found = []
+    found, most = [], None if whole else 400
     for seed in tqdm(range(count), "generated graphs", leave=False, disable=None):
         graph, x, y = generate(seed)
         generator = torch.Generator().manual_seed(seed)
-        found.append([episode(graph, x, y, each, generator, 400) for each in EPISODES])
+        found.append([episode(graph, x, y, each, generator, most) for each in EPISODES])
     return found
 
 
 def logits(model: AnyGraph, of: Episode) -> Tensor:
     """Return what a model says of an episode."""
-    model.head.out_dim = of.base.shape[1]
-    hidden = model.stem(of.tokens)
-    said = torch.stack([of.base, of.mix], dim=2)
-    return model.head(torch.cat([said, hidden], dim=2).flatten(1))
+    model.head.out_dim = of.said.base.shape[1]
+    return model.head(model.read(of.graph, of.said))
 
 
 def pretrain(
-    real: list[list[list[Episode]]], made: list[list[Episode]], steps: int, seed: int
+    real: list[list[list[Episode]]],
+    made: list[list[Episode]],
+    steps: int,
+    seed: int,
+    body: dict | None = None,
 ) -> AnyGraph:
     """Return a model trained on episodes, half of them of generated graphs.
 
@@ -198,10 +226,11 @@ def pretrain(
         made: of each generated graph.
         steps: of AdamW.
         seed: of all draws.
+        body: a model that reads whole graphs, which the episodes have to be of.
     """
     torch.manual_seed(seed)
     draws = np.random.default_rng(seed)
-    model = AnyGraph(1, 2).train()
+    model = zoo.create_model("anygraph", 1, 2, body=body).train()
     with torch.no_grad():  # from the mean of all predictors by their skill
         model.head.weight[:2] = torch.tensor([0.0, 1.0])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
@@ -215,10 +244,11 @@ def pretrain(
             else:
                 several = made[draws.integers(len(made))]
             one = several[draws.integers(len(several))]
-            rows = torch.from_numpy(draws.permutation(len(one.y))[:NODES])
-            one = Episode(*(each[rows] for each in one))
-            loss = functional.cross_entropy(logits(model, one), one.y)
-            losses.append(loss / np.log(one.base.shape[1]))
+            rows = one.asked[torch.from_numpy(draws.permutation(len(one.asked))[:NODES])]
+            if body is None:
+                one, rows = _rows(one, rows), slice(None)
+            loss = functional.cross_entropy(logits(model, one)[rows], one.y[rows])
+            losses.append(loss / np.log(one.said.base.shape[1]))
         optimizer.zero_grad()
         torch.stack(losses).mean().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -229,41 +259,99 @@ def pretrain(
 
 def scores(model: AnyGraph, data: Dataset, budget: float, seed: int) -> dict[str, float]:
     """Return the accuracy, for all nodes without a label, of a model and of what it is made of."""
-    one = episode(
-        data.graph, data.x, data.y, budget, torch.Generator().manual_seed(seed), len(data.y)
-    )
+    one = episode(data.graph, data.x, data.y, budget, torch.Generator().manual_seed(seed), None)
+    torch.manual_seed(seed)  # of random batches
     with torch.no_grad():
-        said = {"ridge": one.base, "all, by skill": one.mix, "anygraph": logits(model, one)}
-    return {name: float((each.argmax(1) == one.y).float().mean()) for name, each in said.items()}
+        own = logits(model, one)
+    said = {"ridge": one.said.base, "all, by skill": one.said.mix, "anygraph": own}
+    right = {name: each.argmax(1) == one.y for name, each in said.items()}
+    return {name: float(each[one.asked].float().mean()) for name, each in right.items()}
 
 
-def other_scores(data: Dataset, budget: float, seed: int, scratch: bool) -> dict[str, float]:
-    """Return the accuracy of other models for the same nodes; of what they train on, a fifth stops.
+class Labels(NamedTuple):
+    """A graph of which a model may know a few labels: some it trains on, others tell it to stop.
 
-    With one label of each class none is left to stop by: they train for 100 epochs.
+    With one label of each class none is left to stop by.
     """
+
+    data: Dataset
+    labelled: Tensor
+    split: Split
+    few: bool
+    seed: int
+
+
+def labels_for(data: Dataset, budget: float, seed: int) -> Labels:
+    """Return the labels of a draw; a fifth of them stops."""
     labelled = draw(data.y, budget, torch.Generator().manual_seed(seed))
     asked = data.y >= 0
     asked[labelled] = False
-    test = asked.nonzero().squeeze(1)
-    found, outputs = {}, max(2, data.classes)
-    walk = zoo.create_model("label-propagation", data.inputs, outputs)
-    data = _of_classes(data)
-    answer = answers(walk, data, given=labelled)
-    found["label-propagation"] = float((answer.logits.argmax(1) == data.y)[test].float().mean())
-    if not scratch:
-        return found
     few = budget == 1
     val = labelled if few else labelled[::5]
     train = labelled if few else labelled[~torch.isin(labelled, val)]
-    on = TrainingData(data, Split(train, val, test, ""), TASKS["node-classification"]())
-    for name, options in SCRATCH.items():
-        torch.manual_seed(seed)
-        model = zoo.create_model(name, data.inputs, outputs, **options)
-        last = {"evaluate_from": 99} if few else {"patience": 50}
-        result = fit(model, on, epochs=100 if few else 200, lr=0.01, weight_decay=5e-4, **last)
-        found[name] = result.test
-    return found
+    split = Split(train, val, asked.nonzero().squeeze(1), "")
+    return Labels(_of_classes(data), labelled, split, few, seed)
+
+
+def score(name: str, on: Labels, anygraph: AnyGraph, kind: str) -> float:
+    """Return the accuracy of a model for all nodes without a label.
+
+    Args:
+        name: `label-propagation`; `graphany`, trained on Cora, or on Citeseer where Cora is left
+            out; `fine-tuned`, the weights of `anygraph` trained on; any other model from scratch,
+            or `tuned-` and its name.
+        on: the labels.
+        anygraph: weights that have not seen the graph.
+        kind: of the graph.
+    """
+    if name == "label-propagation":
+        return _as_loaded(zoo.create_model(name, 1, 2), on)
+    if name == "graphany":
+        return _as_loaded(graphany("citeseer" if kind == "cora" else "cora"), on)
+    if name == "fine-tuned":
+        model = resized(anygraph, on.data)
+        if not on.few:
+            _train(model, on, FINE_TUNING, Hooks(pretrained=True))
+        return _as_loaded(model, on)
+    if not name.startswith("tuned-"):
+        return _from_scratch(name, on, {"dim": 64, "lr": 0.01}).test
+    if on.few:
+        return _from_scratch(name.removeprefix("tuned-"), on, TUNED[0]).test
+    found = [_from_scratch(name.removeprefix("tuned-"), on, each) for each in TUNED]
+    return max(found, key=lambda each: each.val).test
+
+
+def _as_loaded(model: zoo.Model, on: Labels) -> float:
+    right = answers(resized(model, on.data), on.data, given=on.labelled).logits.argmax(1)
+    return float((right == on.data.y)[on.split.test].float().mean())
+
+
+def _from_scratch(name: str, on: Labels, settings: dict) -> Fit:
+    torch.manual_seed(on.seed)
+    options = dict(settings)
+    training = TRAINING | {"lr": options.pop("lr")}
+    if on.few:
+        training |= {"epochs": 100, "patience": None, "evaluate_from": 99}
+    model = zoo.create_model(name, on.data.inputs, max(2, on.data.classes), **options)
+    return _train(model, on, training, Hooks())
+
+
+def _train(model: zoo.Model, on: Labels, training: dict, hooks: Hooks) -> Fit:
+    task = TASKS["node-classification"]()
+    return fit(model, TrainingData(on.data, on.split, task), hooks, **training)
+
+
+@functools.cache
+def graphany(of: str) -> zoo.Model:
+    """Return GraphAny, trained as its recipe says on 20 labels of each class of a graph."""
+    torch.manual_seed(0)
+    data = _of_classes(zoo.load_data(of))
+    model = zoo.create_model("graphany", data.inputs, data.classes)
+    split = split_of(data, "benchmark", 0)
+    on = Labels(data, split.train, split, False, 0)
+    _train(model, on, {"epochs": 100, "lr": 2e-4, "weight_decay": 0.02, "optimizer": "adamw"},
+           Hooks())  # fmt: skip
+    return model.eval()
 
 
 def _of_classes(data: Dataset) -> Dataset:
@@ -325,37 +413,45 @@ def show(results: dict[tuple[str, float], list[dict[str, float]]]) -> None:
 
 def main(
     leave_out: bool = False,
-    scratch: bool = False,
+    beside: Annotated[str, typer.Option(help="Models, with commas.")] = "label-propagation",
     write: Annotated[Path | None, typer.Option()] = None,
     steps: int = 600,
     draws: int = 5,
     graphs: Annotated[str, typer.Option(help="Kinds, with commas; all if left out.")] = "",
     measured: Annotated[str, typer.Option(help="Kinds left out in turn; all if left out.")] = "",
     first_draw: int = 100,
+    body: Annotated[str, typer.Option(help="A transformer; it reads whole graphs.")] = "",
+    attention: str = "",
+    many: Annotated[int, typer.Option(help="Generated graphs.")] = GENERATED,
 ) -> None:
     """Pretrain on all kinds of graphs but one, and measure that one; or write weights of all."""
     kinds = {name: KIN[name] for name in (graphs.split(",") if graphs else KIN)}
     data = {name: zoo.load_data(name) for names in kinds.values() for name in names}
     real = {
-        kind: [episodes_of(data[name]) for name in names]
+        kind: [episodes_of(data[name], bool(body)) for name in names]
         for kind, names in tqdm(kinds.items(), "episodes", leave=False, disable=None)
     }
-    made = generated(GENERATED)
+    made = generated(many, bool(body))
+    spec = {"name": body, "dim": 32} if body else None
+    if spec and attention:
+        spec["attention"] = attention
     if write is not None:
-        model = pretrain([*real.values()], made, steps, seed=0)
+        model = pretrain([*real.values()], made, steps, 0, spec)
         publish(model, write, len(data))
     results: dict[tuple[str, float], list[dict[str, float]]] = {}
-    chosen = measured.split(",") if measured else [*kinds]
-    for kind in chosen if leave_out or scratch else ():
-        others = [each for name, each in real.items() if name != kind]
-        model = pretrain(others, made, steps, seed=0)
-        for name in kinds[kind]:
-            for budget in BUDGETS:
-                for seed in range(first_draw, first_draw + draws):
-                    row = scores(model, data[name], budget, seed)
-                    row |= other_scores(data[name], budget, seed, scratch)
-                    results.setdefault((name, budget), []).append(row)
-            print(name, flush=True)
+    others = beside.split(",") if beside else []
+    for kind in (measured.split(",") if measured else [*kinds]) if leave_out else ():
+        model = pretrain(
+            [each for name, each in real.items() if name != kind], made, steps, 0, spec
+        )
+        for name, budget, seed in itertools.product(
+            kinds[kind], BUDGETS, range(first_draw, first_draw + draws)
+        ):
+            row = scores(model, data[name], budget, seed)
+            on = labels_for(data[name], budget, seed)
+            row |= {other: score(other, on, model, kind) for other in others}
+            results.setdefault((name, budget), []).append(row)
+            print(json.dumps({"graph": name, "budget": budget, "draw": seed} | row), flush=True)
     show(results)
 
 

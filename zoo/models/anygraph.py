@@ -8,7 +8,7 @@ nodes without themselves, and what reads them may be any transformer of the zoo.
 import torch
 from torch import Tensor, nn
 
-from zoo.nn import TOKEN, as_logits, label_tokens, labels_of
+from zoo.nn import TOKEN, LabelTokens, as_logits, label_tokens, labels_of
 from zoo.registry import Count, Model, Rate, Spec, build_body, register_model
 
 
@@ -60,6 +60,10 @@ class AnyGraph(Model):
             labels = labels_of(self.in_own_units(context), self.out_dim)
             classes = not context.is_floating_point()
             found = label_tokens(graph, x.float(), labels, classes=classes)
+        return self.read(graph, found)
+
+    def read(self, graph, found: LabelTokens) -> Tensor:
+        """Return the features (N, C (dim + 2)) of what the predictors say."""
         hidden = self.stem(found.tokens)  # (N, C, D)
         if self.body is not None:
             of_classes = [self.body.features(graph, each) for each in hidden.unbind(1)]

@@ -33,7 +33,7 @@ from zoo.nn.closed_form import (
 from zoo.nn.edge_probabilities import edge_log_probabilities
 from zoo.nn.feature_linear import FeatureLinear
 from zoo.nn.heads import MultiHead, mean_over_heads, merge_heads, split_heads
-from zoo.nn.label_stem import TOKEN, label_tokens
+from zoo.nn.label_stem import TOKEN, LabelTokens, label_tokens
 from zoo.nn.layers import (
     NORMS,
     BatchNorm,
@@ -114,6 +114,7 @@ __all__ = [
     "ReluDropoutAdd",
     "Separate",
     "TOKEN",
+    "LabelTokens",
     "TiedHead",
     "as_logits",
     "build_attend",
