@@ -30,16 +30,25 @@ def _wrapped(docstring: str | None) -> str:
     return escape("\n\n".join(lines))
 
 
-for group, name in (
-    (train.app, None),
-    (tune.app, None),
-    (weights.app, None),
-    (data.app, "data"),
-    (info.app, None),
-):
-    for command in group.registered_commands:
-        command.help = _wrapped(command.callback.__doc__)
-    app.add_typer(group, name=name)
+PANELS = {
+    "Use": ("train", "finetune", "predict", "evaluate", "embed", "data"),
+    "Measure": ("reproduce", "compare", "results", "tune", "report", "estimate"),
+    "Share weights": ("load", "push", "pull", "publish"),
+    "Write recipes and models": ("list", "info", "show", "check", "schema", "doctor"),
+}
+"""What the commands are for, as `zoo --help` shows them."""
+
+_PANEL_OF = {command: panel for panel, commands in PANELS.items() for command in commands}
+
+for group in (train.app, tune.app, weights.app, info.app):
+    app.registered_commands += group.registered_commands
+for command in app.registered_commands:
+    command.name = command.name or command.callback.__name__
+    command.rich_help_panel = _PANEL_OF[command.name]
+app.registered_commands.sort(key=lambda command: [*_PANEL_OF].index(command.name))
+for command in (*app.registered_commands, *data.app.registered_commands):
+    command.help = _wrapped(command.callback.__doc__)
+app.add_typer(data.app, name="data", rich_help_panel=_PANEL_OF["data"])
 
 
 def _print_version(wanted: bool) -> None:

@@ -125,8 +125,30 @@ def end(code: Any, more: str = "") -> Any:
 
 
 def rows(data: list[dict[str, Any]]) -> None:
-    """Print rows with the same keys as a table, or one below another where words would be cut."""
-    table = Table(box=None, pad_edge=False)
+    """Print rows with the same keys as a table, or one below another where words would be cut.
+
+    Where it would be too wide, what is the same in all rows stands below it, once.
+    """
+    shared = {key: value for key, value in data[0].items() if len(data) > 1 and key != "name"}
+    shared = {key: value for key, value in shared.items() if all(r[key] == value for r in data)}
+    for once in ({}, shared):
+        table = _table([{key: row[key] for key in row if key not in once} for row in data])
+        if _width(table) <= out.width:
+            out.print(table)
+            for key, value in once.items():
+                if value:
+                    out.print(f"{plain(key)}, of all: {plain(value)}")
+            return
+    for row in data:
+        out.print(f"[bold]{plain(row['name'])}[/]")
+        for key, value in [*row.items()][1:]:
+            if value is not None and value != "":
+                out.print(Padding(f"{plain(key)}: {plain(value)}", (0, 0, 0, 2)))
+
+
+def _table(data: list[dict[str, Any]]) -> Table:
+    """Return a table in which words are not cut."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
     cells = [["" if value is None else plain(value) for value in row.values()] for row in data]
     for key, *column in zip(map(plain, data[0]), *cells, strict=True):
         words = " ".join([key, *column]).split()
@@ -134,15 +156,12 @@ def rows(data: list[dict[str, Any]]) -> None:
         table.add_column(key, no_wrap=key == "name", overflow="fold", min_width=longest)
     for row in cells:
         table.add_row(*row)
+    return table
+
+
+def _width(table: Table) -> int:
     lines = "".join(segment.text for segment in out.render(table)).splitlines()
-    if max(map(cell_len, lines)) <= out.width:
-        out.print(table)
-        return
-    for name, *values in cells:
-        out.print(f"[bold]{name}[/]")
-        for key, value in zip([*data[0]][1:], values, strict=True):
-            if value:
-                out.print(Padding(f"{plain(key)}: {value}", (0, 0, 0, 2)))
+    return max(map(cell_len, lines))
 
 
 @contextlib.contextmanager

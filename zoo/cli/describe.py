@@ -81,7 +81,6 @@ def pretrained() -> Rows:
             "dataset": entry.data,
             "metric": entry.metric,
             "test": round(entry.test, 4),
-            "kB": round(entry.bytes / 1000),
         }
         for name, entry in published().items()
     ]

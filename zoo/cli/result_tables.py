@@ -38,6 +38,10 @@ def result(summary: dict[str, Any]) -> None:
     if summary.get("heuristics"):
         scores = {name: with_deviation(score) for name, score in summary["heuristics"].items()}
         out.print(plain(f"Heuristics, which learn nothing: {_listed(scores)}"))
+    if measured := summary.get("measured"):
+        score = with_deviation({"mean": measured["test"], "std": measured["std"]})
+        seeds = len(measured["seeds"])
+        out.print(f"The recipe was measured with {score} on test, {seeds} seeds.", soft_wrap=True)
     if summary["interrupted"]:
         from zoo.system.process_group import resume_command
 
@@ -54,6 +58,27 @@ def result(summary: dict[str, Any]) -> None:
         f"zoo report {plain(shlex.quote(summary['folder']))} draws it.",
         soft_wrap=True,
     )
+
+
+def expectations(rows: list[dict[str, Any]]) -> None:
+    """Print what recipes should reach, what they did, and how long that took."""
+    table = Table("recipe", box=None, pad_edge=False)
+    for column in ("published", "measured", "took"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        score = {"mean": row["measured"], "std": row["std"]}
+        measured = "not yet" if row["measured"] is None else with_deviation(score)
+        took = "" if row["seconds"] is None else _duration(row["seconds"])
+        took += f" on {row['gpu']}" if row["gpu"] else ""
+        table.add_row(plain(row["name"]), figure(row["published"]), measured, plain(took))
+    out.print(table)
+
+
+def _duration(seconds: float) -> str:
+    """Return 40 s, 11 min or 2.1 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def better(kept: dict[str, Any], other: dict[str, Any]) -> None:

@@ -269,8 +269,11 @@ def reproduce(
         float, typer.Option(min=0, help="With --all: the longest that a recipe may take.")
     ] = 3.0,
     only: Annotated[
-        str, typer.Option(metavar="PATTERN", help="With --all: names such as 'gcn-*'.")
+        str, typer.Option(metavar="PATTERN", help="With --all, --list: names such as 'gcn-*'.")
     ] = "*",
+    list_: Annotated[
+        bool, typer.Option("--list", help="Train nothing: how long each took, and its numbers.")
+    ] = False,
     write: Annotated[
         bool, typer.Option("--write", help="Write what was measured into the recipes.")
     ] = False,
@@ -282,6 +285,7 @@ def reproduce(
     """Train a recipe and compare it with the number it should reach: PASS or FAIL.
 
     zoo reproduce sgformer-cora
+    zoo reproduce --list --only 'gcn-*'
     zoo reproduce --all --only 'gcn-*' --within-hours 1
 
     `zoo reproduce --all` does so with every recipe, each in a process of its own, and tells a line
@@ -289,11 +293,18 @@ def reproduce(
     """
     if every and recipe:
         raise ZooError(f"--all trains every recipe as it is; leave {recipe} out, or --all.")
-    if not every and recipe is None:
-        raise ZooError("name a recipe, `zoo reproduce sgformer-cora`, or write --all for every.")
-    if recipe and (within_hours != 3.0 or only != "*"):
-        raise ZooError("--within-hours and --only choose among all; write --all for RECIPE.")
-    if every:
+    if not (every or list_) and recipe is None:
+        raise ZooError(
+            "name a recipe, `zoo reproduce sgformer-cora`, or write --all for every, or --list."
+        )
+    if recipe and (within_hours != 3.0 or only != "*" or list_):
+        raise ZooError("--within-hours, --only and --list are of all; write --all for RECIPE.")
+    if list_:
+        from zoo.runs.reproduce import expectations
+
+        rows = expectations(only)
+        typer.echo(json.dumps(rows)) if as_json else result_tables.expectations(rows)
+    elif every:
         _reproduce_all(within_hours, only, device, runs, write, quiet, as_json)
     else:
         _reproduce(recipe, overrides or [], device, runs, write, quiet, as_json)

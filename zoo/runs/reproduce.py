@@ -76,6 +76,37 @@ def reproduce_all(
         yield {**row, **result}
 
 
+def expectations(only: str = "*") -> list[dict[str, Any]]:
+    """Return of each recipe with a number to reach what that is, and what was measured.
+
+    A row has `name`, `published`, `measured`, `std`, `seconds` of training with all seeds, and
+    `gpu`, that which trained it; None where nothing was measured, or on a CPU.
+
+    Args:
+        only: pattern of the names, such as `gcn-*`.
+
+    Raises:
+        ZooError: no recipe has such a name.
+    """
+    names = fnmatch.filter(recipe_names(), only)
+    if not names:
+        raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
+    rows = []
+    for recipe in map(load_recipe, names):
+        if recipe.expect is None:
+            continue
+        found = recipe.measured
+        rows.append({
+            "name": recipe.name,
+            "published": recipe.expect.test,
+            "measured": found and found.test,
+            "std": found and found.std,
+            "seconds": found and found.seconds,
+            "gpu": found and found.gpu,
+        })  # fmt: skip
+    return rows
+
+
 def write_verified(recipe: Recipe, verified: Verified) -> None:
     """Write a measurement into a recipe's file in the place of the one before; comments stay.
 

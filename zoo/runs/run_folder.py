@@ -422,6 +422,7 @@ def summarise(
         "interrupted": interrupted,
         "folder": str(folder),
         "expect": recipe.expect.model_dump() if recipe.expect else None,
+        "measured": recipe.measured.model_dump() if recipe.measured else None,
         "differs": recipe.differs,
     }
 
