@@ -108,10 +108,10 @@ TASKS = {
     "graph-regression": lambda rng: [[float(rng.normal() * 50), float(rng.normal() + 300)]],
 }
 COLUMNS = {
-    "graph-classification": ["id", "label", "probability_0", "probability_1", "probability_2"],
-    "graph-binary": ["id", "label", "probability_0", "probability_1"],
-    "graph-multilabel": ["id", "probability_0", "probability_1"],
-    "graph-regression": ["id", "value_0", "value_1"],
+    "graph-classification": ["id", "label", "known", "part", "probability_0", "probability_1", "probability_2"],
+    "graph-binary": ["id", "label", "known", "part", "probability_0", "probability_1"],
+    "graph-multilabel": ["id", "part", "probability_0", "probability_1"],
+    "graph-regression": ["id", "part", "value_0", "value_1"],
 }
 
 
@@ -169,5 +169,5 @@ def test_features_are_standardised_by_the_nodes_of_training(zoo, tmp_path):
         code, said = zoo("predict", run, "--data", name, "--out", f"{name}.csv")
         assert code == 0, said.err
         tables.append((tmp_path / f"{name}.csv").read_text().splitlines())
-    numbers = [np.array([row.split(",")[2:] for row in table[1:5]], float) for table in tables]
+    numbers = [np.array([row.split(",")[-2:] for row in table[1:5]], float) for table in tables]
     assert numbers[0] == pytest.approx(numbers[1], abs=1e-5)

@@ -72,8 +72,9 @@ def test_probabilities_and_names_of_classes():
     model = linear([[1, 0], [0, 1], [2, -1]], task="node-classification", labels=["a", "b", "c"])
     found = zoo.predict(model, graph(X, [0, 1, 2, 0], ids=np.array(["p", "q", "r", "s"])))
     table = found.table()
-    assert list(table) == ["id", "label", "probability_a", "probability_b", "probability_c"]
-    assert list(table.id) == ["p", "q", "r", "s"]
+    values = ["probability_a", "probability_b", "probability_c"]
+    assert list(table) == ["id", "label", "known", *values]
+    assert list(table.id) == ["p", "q", "r", "s"] and list(table.known) == ["a", "b", "c", "a"]
     for row, (i, j) in enumerate(X):
         scores = np.exp([i, j, 2 * i - j])
         np.testing.assert_allclose(found.values[row], scores / scores.sum(), rtol=1e-6)

@@ -73,7 +73,7 @@ def test_from_recipe_to_predictions(command, place):
                                      "found.csv", "--batch-size", batch, "--again")  # fmt: skip
         assert code == 0 and "60 samples of three" in said + failed
         answers.append(np.genfromtxt(place / "found.csv", delimiter=",", names=True))
-    assert answers[0].dtype.names[:3] == ("id", "label", "probability_0")
+    assert answers[0].dtype.names[:5] == ("id", "label", "known", "part", "probability_0")
     assert (answers[0]["label"] == np.arange(60) % 3).mean() > 0.9
     np.testing.assert_allclose(answers[0]["probability_1"], answers[1]["probability_1"], atol=1e-5)
     code, said, failed = command("embed", summary["folder"], "--data", data, "--out", "found.npy")
@@ -127,7 +127,7 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
     code, said, failed = command("evaluate", weights, "--data", asked, "--json")
     assert code == 0 and json.loads(said.splitlines()[-1])["score"] >= 0.9, failed
     code, said, failed = command("predict", weights, "--data", asked, "--out", "found.csv")
-    assert code == 0 and (place / "found.csv").read_text().startswith("id,label,probability_a")
+    assert code == 0 and (place / "found.csv").read_text().startswith("id,label,known,probability_a")
     (place / "short.jsonl").write_text("\n".join(lines[:2]))  # its own tokens are letters
     model = load(weights)
     read, _ = read_as_trained(

@@ -76,6 +76,9 @@ def predict(
     only_new: Annotated[
         bool, typer.Option("--only-new", help="Only nodes that training has not seen.")
     ] = False,
+    only_unlabelled: Annotated[
+        bool, typer.Option("--only-unlabelled", help="Only nodes whose label is not known.")
+    ] = False,
     beams: Beams = None,
     length_penalty: LengthPenalty = None,
     steps: Annotated[
@@ -107,7 +110,7 @@ def predict(
     """
     from zoo.inference.predict import predict as run
     from zoo.inference.predict import write_table
-    from zoo.inference.training_data import given_nodes, new_nodes
+    from zoo.inference.training_data import given_nodes, parts_in_training, true_labels
     from zoo.tasks.labels import LINKS
 
     spec = _spec(data, options)
@@ -118,9 +121,9 @@ def predict(
     if (spec is None) == (text is None):
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
-        if layerwise or only_new:
-            word = "--layerwise" if layerwise else "--only-new"
-            raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
+        if layerwise or only_new or only_unlabelled:
+            raise ZooError("--layerwise and --only are for graphs, and --text is none; leave "
+                           "them out.")  # fmt: skip
         model, _ = _load(weights, imports, unverified)
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         _translate(model, text, out, again, device, how)
@@ -132,18 +135,42 @@ def predict(
     check_out(out, (".csv", ".parquet"), again)
     model, folder, graph, context = _load_for(weights, spec, imports, unverified)
     if model.about.task == LINKS or pairs or top:
-        if batch_size or layerwise or only_new:
+        if batch_size or layerwise or only_new or only_unlabelled:
             raise ZooError("links are predicted of a whole graph; leave the options of nodes out.")
         return _links(model, graph, pairs, top, known, out, _device(device))
-    new = new_nodes(folder, graph) if only_new else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     given = given_nodes(model, folder, spec, graph)
     predictions = run(model, graph, context=context, given=given, **how)
-    predictions = predictions if new is None else predictions.select(new)
+    known = predictions.known or true_labels(model, folder, spec)
+    parts = parts_in_training(model, folder, spec, graph)
+    predictions = predictions._replace(known=known, parts=parts)
+    predictions = _chosen(predictions, folder, graph, only_new, only_unlabelled)
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
     by = _by_labels(graph, given) if model.context else ""
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{by}{dropped}")
+
+
+def _chosen(predictions, folder: Path, graph, new: bool, unlabelled: bool) -> Any:
+    """Return predictions of the nodes that are new, whose label is not known, or both.
+
+    Raises:
+        ZooError: nothing says which are new, or every label is known.
+    """
+    import numpy as np
+
+    from zoo.inference.training_data import new_nodes
+
+    every = np.ones(len(predictions.ids), bool)
+    chosen = new_nodes(folder, graph) if new else every
+    if unlabelled and predictions.known is not None:
+        unknown = np.array([each is None for each in predictions.known])
+        if not unknown.any():
+            raise ZooError(
+                f"all {graph.unit} of {graph.name} have a label; leave --only-unlabelled out."
+            )
+        chosen = chosen & unknown
+    return predictions if chosen.all() else predictions.select(chosen)
 
 
 def _by_labels(graph, given) -> str:

@@ -2,7 +2,9 @@
 
 import dataclasses
 import logging
+import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -239,6 +241,25 @@ def class_names(about: About, data: Dataset) -> list[str] | None:
     if about.labels is not None:
         return about.labels
     return list(data.labels) if data.labels and about.data in (None, data.name) else None
+
+
+def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None:
+    """Return the true label of each row, None where it is not known or none of a model's classes.
+
+    Args:
+        data: of rows with a class or a number each; of others, and without labels, it is None.
+        names: of the classes of the model; None: those of the data, or their numbers.
+    """
+    y = data.y
+    if y.dim() > 1:
+        return None
+    if y.is_floating_point():
+        known = [None if math.isnan(number) else number for number in y.tolist()]
+    else:
+        own = data.labels or names or [str(number) for number in range(int(y.max()) + 1)]
+        named = [own[number] if 0 <= number < len(own) else None for number in y.tolist()]
+        known = [name if names is None or name in names else None for name in named]
+    return None if all(each is None for each in known) else known
 
 
 def match_relations(data: Dataset, names: list[str] | None) -> Dataset:

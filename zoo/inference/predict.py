@@ -27,7 +27,7 @@ from zoo.data.samples import Samples
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
-from zoo.inference.matching import class_names, match_features, match_labels
+from zoo.inference.matching import class_names, known_labels, match_features, match_labels
 from zoo.registry import Model, Output
 from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
@@ -170,6 +170,10 @@ class Predictions(NamedTuple):
         columns: what the columns of `values` are, by name.
         values: probabilities, or predicted numbers, (N, C) fp32.
         labels: name of the most probable class of each node, where a node has one class.
+        known: the true label of each node, its class or number, None where that is not known;
+            None: of none, or a node has several.
+        parts: what each node was in the training of the weights: `train`, `val`, `test` or "",
+            of none; None: not known.
         dropped_edges: share of the edges that were not looked at, because parts of the graph were
             predicted one by one.
         unread: rows of the file that could not be read, and have no answer, to their ids.
@@ -181,23 +185,29 @@ class Predictions(NamedTuple):
     labels: list[str] | None
     dropped_edges: float
     unread: Mapping[int, Any] = MappingProxyType({})
+    known: list[Any] | None = None
+    parts: list[str] | None = None
 
     def select(self, nodes: np.ndarray) -> "Predictions":
         """Return those of some nodes (N,) bool, which have answers."""
         places = np.flatnonzero(nodes).tolist()
-        labels = self.labels and [self.labels[place] for place in places]
-        return self._replace(
-            ids=self.ids[nodes], values=self.values[places], labels=labels, unread={}
-        )
+        chosen = {
+            key: each and [each[place] for place in places]
+            for key in ("labels", "known", "parts")
+            for each in [getattr(self, key)]
+        }
+        return self._replace(ids=self.ids[nodes], values=self.values[places], unread={}, **chosen)
 
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values.
 
-        Rows of a file that could not be read stand at their places, with nothing but their ids.
+        Before the values stand `known`, the true label, and `part`, of the training, where they are
+        known. Rows of a file that could not be read stand at their places, with nothing but ids.
         """
         from pandas import DataFrame, concat
 
-        names = {} if self.labels is None else {"label": self.labels}
+        names = {"label": self.labels, "known": self.known, "part": self.parts}
+        names = {name: each for name, each in names.items() if each is not None}
         values = self.values.numpy()
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
         table = DataFrame({"id": self.ids, **names, **columns})
@@ -282,13 +292,15 @@ def predict(
     values, dropped = run_inference(model, seen, logits, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
     values = task.probabilities(values)
-    names = _names(class_names(model.about, data), values.shape[1])
+    own = class_names(model.about, data)
+    names = _names(own, values.shape[1])
     unread = getattr(data, "unread", {})
     ids = answered_rows(len(data.y), unread) if data.ids is None else data.ids
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
-    return Predictions(ids, task.columns(names), values, labels, dropped, unread)
+    columns = task.columns(names)
+    return Predictions(ids, columns, values, labels, dropped, unread, known_labels(data, own))
 
 
 def embed(

@@ -21,6 +21,7 @@ from zoo.data.files.graph_set_arrays import OF_DEGREE
 from zoo.data.files.text_lines import Texts
 from zoo.data.known_nodes import (
     DAMAGE,
+    LEFT_OUT,
     NODES,
     KnownNodes,
     describe_nodes,
@@ -38,6 +39,7 @@ from zoo.data.tables.graphs_nodes_edges import columns_of_set, has_graph_table
 from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
+from zoo.inference.matching import class_names, known_labels
 from zoo.registry import Model
 from zoo.tasks.labels import GRAPH_METRICS, GRAPHS, LINKS
 from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
@@ -508,6 +510,51 @@ def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
         ) from None
     places = known.places(data.ids, getattr(data, "kinds", None), len(data.y))
     return np.arange(len(data.y)) >= known.count if places is None else places < 0
+
+
+def true_labels(model: Model, folder: Path, spec: Spec) -> list[Any] | None:
+    """Return the true label of each row of data by its name; None where none can be read.
+
+    To predict, labels need not be there, nor fit, and are not looked at; this reads them.
+
+    Args:
+        model: as `zoo.load` gives it.
+        folder: of its weights.
+        spec: of the data.
+    """
+    try:
+        data, _ = read_as_trained(model, folder, spec)
+    except ZooError:
+        return None
+    return known_labels(data, class_names(model.about, data))
+
+
+def parts_in_training(model: Model, folder: Path, spec: Spec, data: Any) -> list[str] | None:
+    """Return of each node (N,) its part in the training of weights, "" where it was in none.
+
+    None where nothing is known of them: the data are others.
+
+    Args:
+        model: as `zoo.load` gives it.
+        folder: of the weights, in that of their run.
+        spec: of the data, as a recipe names them.
+        data: which the spec is of.
+    """
+    training = Training(model.about, training_spec(folder), folder)
+    spec, _ = divide(as_trained(spec, training.spec), ("split",))
+    split = training_split(spec, training)
+    numbers = np.full(len(data.y), LEFT_OUT)
+    known = _match_known_nodes(training, spec, split, data)
+    if known is not None and known[0].parts is not None:
+        numbers = np.where(known[1] >= 0, known[0].parts[known[1]], LEFT_OUT)
+    elif split is None:
+        return None
+    else:
+        with contextlib.suppress(ZooError):  # the files of the split have not come
+            parts = split_of(data, split.get("split", data.split), model.about.seed or 0)
+            for number, part in enumerate(PARTS):
+                numbers[getattr(parts, part).numpy()] = number
+    return [PARTS[number] if number < len(PARTS) else "" for number in numbers.tolist()]
 
 
 def trained_nodes(about: About, split: dict[str, Any] | None, data: Dataset) -> Tensor | None:
