@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.data.load import DATASETS as DATASETS
     from zoo.data.load import load_data as load_data
     from zoo.data.load import load_graph as load_graph
+    from zoo.data.splits import split as split
     from zoo.encodings import ENCODINGS as ENCODINGS
     from zoo.errors import ZooError as ZooError
     from zoo.inference.predict import embed as embed
@@ -33,6 +34,10 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.registry import Output as Output
     from zoo.registry import register_model as register_model
     from zoo.reports.report import write_report as write_report
+    from zoo.runs.commands import finetune as finetune
+    from zoo.runs.commands import list_recipes as list_recipes
+    from zoo.runs.commands import train as train
+    from zoo.runs.commands import tune as tune
     from zoo.runs.resolve import load_recipe as load_recipe
     from zoo.runs.run import run_recipe as run_recipe
     from zoo.tasks import LOSSES as LOSSES
@@ -65,7 +70,9 @@ _HOMES = {
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",
+    "finetune": "zoo.runs.commands",
     "list_models": "zoo.weights.create",
+    "list_recipes": "zoo.runs.commands",
     "load": "zoo.weights.save_and_load",
     "load_data": "zoo.data.load",
     "load_graph": "zoo.data.load",
@@ -76,8 +83,13 @@ _HOMES = {
     "register_model": "zoo.registry",
     "run_recipe": "zoo.runs.run",
     "save": "zoo.weights.save_and_load",
+    "split": "zoo.data.splits",
+    "train": "zoo.runs.commands",
+    "tune": "zoo.runs.commands",
     "write_report": "zoo.reports.report",
 }
+
+_ROOMS = ("__version__", "data", "encodings", "testing")
 
 __all__ = sorted(_HOMES)
 
@@ -106,4 +118,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    dunders = [name for name in globals() if name.startswith("__")]
+    return sorted([*dunders, *__all__, *_ROOMS])

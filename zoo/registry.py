@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -93,6 +94,7 @@ class Model(nn.Module):
     Attributes:
         config: how the model was made: `in_dim`, `out_dim` and the options that were given.
         about: what is known of its weights, as `zoo.load` has found it.
+        folder: where `zoo.load` has found them; else None.
         tokenizer: of a model of text, the content of its `tokenizer.json`; else None.
         paper: where the model comes from.
         tasks: the words of the tasks that it can be trained for.
@@ -130,6 +132,7 @@ class Model(nn.Module):
     head: nn.Module
     config: dict[str, Any]
     about: About = About()
+    folder: Path | None = None
     tokenizer: str | None = None
     head_decoder: nn.Module
     head_readout: nn.Module

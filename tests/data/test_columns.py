@@ -16,7 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import zoo
-from zoo import ZooError
+from zoo import ZooError, embed, load, predict
 from zoo.config.learnt_columns import CategoryColumn, DateColumn, HashedColumn, TextColumn
 from zoo.data.load import load_data, read_graph
 from zoo.data.load.check import check
@@ -484,6 +484,9 @@ def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     assert code == 0, printed.err
     unknown = grown["kind"].isna().to_numpy()
     assert answers(pandas.read_csv(left)).equals(answers(told[unknown]))
+    by_name = predict(load(run), path)  # read by the options of training
+    assert by_name.table()["label"].tolist() == told["label"].tolist()
+    assert embed(load(run), path).values.shape[0] == len(told)
     new = tmp_path / "new.csv"
     call = ("predict", str(run), "--data", path, "--only-new", "--out", str(new))
     code, printed = zoo(*call)

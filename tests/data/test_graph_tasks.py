@@ -108,7 +108,15 @@ TASKS = {
     "graph-regression": lambda rng: [[float(rng.normal() * 50), float(rng.normal() + 300)]],
 }
 COLUMNS = {
-    "graph-classification": ["id", "label", "known", "part", "probability_0", "probability_1", "probability_2"],
+    "graph-classification": [
+        "id",
+        "label",
+        "known",
+        "part",
+        "probability_0",
+        "probability_1",
+        "probability_2",
+    ],
     "graph-binary": ["id", "label", "known", "part", "probability_0", "probability_1"],
     "graph-multilabel": ["id", "part", "probability_0", "probability_1"],
     "graph-regression": ["id", "part", "value_0", "value_1"],

@@ -127,7 +127,9 @@ def test_texts_are_read_in_the_tokens_of_the_weights(command, place):
     code, said, failed = command("evaluate", weights, "--data", asked, "--json")
     assert code == 0 and json.loads(said.splitlines()[-1])["score"] >= 0.9, failed
     code, said, failed = command("predict", weights, "--data", asked, "--out", "found.csv")
-    assert code == 0 and (place / "found.csv").read_text().startswith("id,label,known,probability_a")
+    assert code == 0 and (place / "found.csv").read_text().startswith(
+        "id,label,known,probability_a"
+    )
     (place / "short.jsonl").write_text("\n".join(lines[:2]))  # its own tokens are letters
     model = load(weights)
     read, _ = read_as_trained(

@@ -13,8 +13,7 @@ from rich.table import Table
 from zoo.cli import console
 from zoo.cli.common import AsJson, DataOptions, Overrides, RecipeName, Trust, spec_of
 from zoo.cli.console import out, plain
-from zoo.cli.result_tables import with_deviation
-from zoo.config.scores import figure, gain
+from zoo.config.scores import figure, gain, with_deviation
 from zoo.errors import ZooError
 
 app = typer.Typer()

@@ -7,15 +7,10 @@ from typing import Any
 from rich.table import Table
 
 from zoo.cli.console import errors, out, plain
-from zoo.config.scores import figure, lower_is_better, signed
+from zoo.config.scores import figure, lower_is_better, signed, with_deviation
 
 CLASSES = 20
 """Classes that the table of an evaluation has at most."""
-
-
-def with_deviation(score: Mapping[str, Any]) -> str:
-    """Return a mean score with its standard deviation, if it has one."""
-    return figure(score["mean"]) + ("" if score["std"] is None else f" ± {figure(score['std'])}")
 
 
 def result(summary: dict[str, Any]) -> None:

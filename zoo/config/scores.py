@@ -81,6 +81,11 @@ def gain(metric: str | None, score: float) -> float:
     return -score if lower_is_better(metric) else score
 
 
+def with_deviation(score: Mapping[str, float | None]) -> str:
+    """Return a mean score with its standard deviation, if it has one."""
+    return figure(score["mean"]) + ("" if score["std"] is None else f" ± {figure(score['std'])}")
+
+
 def in_order_of_validation(
     first: dict[str, Any], second: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,6 +29,7 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
+from zoo.data.summary import summary
 from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
@@ -47,7 +48,7 @@ STRATEGIES = ("full", "random-nodes", "clusters", "neighbours")
 """How the nodes of a graph may be trained on, at once or in mini-batches."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Constructors):
     """A canonical graph on the CPU, and what is known of its nodes.
 
@@ -90,6 +91,8 @@ class Dataset(Constructors):
     overlap: ClassVar[int] = 0
     scaling: ClassVar[None] = None  # of series
     tokenizer: ClassVar[None] = None  # of a data set of text
+
+    __repr__ = summary
 
     name: str
     graph: DGLGraph

@@ -16,6 +16,7 @@ from zoo.config.recipe import word
 from zoo.data.dataset import Dataset, part_numbers
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
+from zoo.data.summary import summary
 from zoo.data.tables.pairs import read_node_pairs
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
@@ -48,7 +49,7 @@ FEWEST = 10
 """Links that a graph has at least."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LinkData:
     """The links of a graph, each a row of what is learnt; its nodes are what a model reads.
 
@@ -81,6 +82,8 @@ class LinkData:
     ids: ClassVar[None] = None
     groups: ClassVar[None] = None
     kinds: ClassVar[None] = None
+
+    __repr__ = summary
 
     nodes: Dataset
     whole: DGLGraph

@@ -26,6 +26,7 @@ from zoo.data.files.graph_arrays import (
     dense,
 )
 from zoo.data.files.graph_set_arrays import GraphSetArrays
+from zoo.data.summary import summary
 from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
@@ -92,7 +93,7 @@ class Separate:
         return self
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Samples(Separate):
     """Many canonical graphs on the CPU, each with a label: what `Dataset` is for one graph.
 
@@ -135,6 +136,8 @@ class Samples(Separate):
     batching: ClassVar[tuple[str, ...]] = ("samples",)
     unit: ClassVar[str] = "samples"
     splits: ClassVar[tuple[str, ...] | None] = None
+
+    __repr__ = summary
 
     name: str
     graphs: GraphSet

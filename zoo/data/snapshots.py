@@ -23,6 +23,7 @@ from zoo.data.canonical import canonical
 from zoo.data.files.graph_arrays import Direction, Duplicates
 from zoo.data.samples import Encodings, Separate, encodings_of
 from zoo.data.splits import TIME_SPLITS
+from zoo.data.summary import summary
 from zoo.data.tables.series import NodeSeries, filled
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
@@ -33,7 +34,7 @@ from zoo.tasks.labels import FORECASTING
 Scale = Literal["none", "standard"]
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Snapshots(Separate):
     """Series at N nodes, cut into S samples: the last values of each node, and the next ones.
 
@@ -63,6 +64,8 @@ class Snapshots(Separate):
     task: ClassVar[str] = FORECASTING
     metric: ClassVar[str] = MSE
     tokenizer = masks = tokens = None
+
+    __repr__ = summary
 
     name: str
     series: NodeSeries

@@ -793,6 +793,24 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     )  # fmt: skip
 
 
+def split(data: Any, word: Spec | None = None, seed: int = 0) -> Split:
+    """Return which nodes, or samples, are for training, validation and test.
+
+    Args:
+        data: what `load_data` returns.
+        word: how they are divided, such as `ratio-60-20-20`, `per-class-20` or `{name: stratified,
+            train: 50, val: 25}`; None: `data.split`, as a recipe that says nothing of it.
+        seed: of what is drawn at random, or the number of a predefined split.
+
+    Returns:
+        `train`, `val` and `test`, int64 indices of labelled rows, (n,) each.
+
+    Raises:
+        ZooError: such data cannot be split like this, or they have too few labelled rows.
+    """
+    return split_of(data, data.split if word is None else word, seed)
+
+
 def check_built_in_split(data: Any) -> None:
     """Raise ZooError if the predefined split of a data set leaves a part empty."""
     if empty := empty_parts(data.masks):

@@ -19,15 +19,17 @@ from torch import Tensor
 
 from zoo.canonical_form import subgraph
 from zoo.config.metadata import About
-from zoo.config.options import pick
+from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.dataset import labelled, unknown_but
+from zoo.data.load import without_labels
 from zoo.data.samples import Samples
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, known_labels, match_features, match_labels
+from zoo.inference.training_data import given_nodes, read_as_trained, training_spec
 from zoo.registry import Model, Output
 from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
@@ -259,7 +261,7 @@ class Answers(NamedTuple):
 
 def predict(
     model: Model,
-    data: Dataset,
+    data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
@@ -271,7 +273,8 @@ def predict(
 
     Args:
         model: a trained model, as `zoo.load` gives it.
-        data: a graph with the features of the one it was trained on, as `zoo.load_graph` gives it.
+        data: a graph with the features of the one it was trained on, as `zoo.load_data` gives
+            it; or its name, path or mapping, which is read as that one was.
         batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
             to another, so that this is an approximation; left out, all nodes are predicted at once.
         layerwise: layer-wise inference: the same answers as at once, of a graph that does not fit
@@ -286,6 +289,7 @@ def predict(
         ZooError: the graph has other features, or does not fit into memory; the model is not one
             that can be evaluated layer by layer; an answer is no finite number.
     """
+    data, context, given = _by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
@@ -305,7 +309,7 @@ def predict(
 
 def embed(
     model: Model,
-    data: Dataset,
+    data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
@@ -314,6 +318,7 @@ def embed(
     given: Tensor | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
+    data, context, given = _by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
@@ -322,7 +327,7 @@ def embed(
 
 def evaluate(
     model: Model,
-    data: Dataset,
+    data: Dataset | Samples | Spec | Path,
     nodes: Tensor | None = None,
     *,
     batch_size: int | None = None,
@@ -337,7 +342,7 @@ def evaluate(
 
     Args:
         model: a trained model, as `zoo.load` gives it.
-        data: a graph with labels.
+        data: a graph with labels, or its name, as in `predict`.
         nodes: an int64 index of the nodes that count; left out, all that are labelled.
         batch_size: as in `predict`.
         layerwise: as in `predict`.
@@ -356,7 +361,7 @@ def evaluate(
 
 def answers(
     model: Model,
-    data: Dataset,
+    data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
@@ -365,6 +370,7 @@ def answers(
     given: Tensor | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
+    data, context, given = _by_name(model, data, context, given)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
@@ -378,14 +384,39 @@ def answers(
     return Answers(values[first:], y[first:], task, seen)
 
 
+def _by_name(
+    model: Model, data: Any, context: Dataset | None, given: Tensor | None, labels: bool = True
+) -> tuple[Any, Dataset | None, Tensor | None]:
+    """Return data, read as those of training if they are named, context and given labels.
+
+    Raises:
+        ZooError: data are named, and the model was not loaded.
+    """
+    if isinstance(model, str | Path):
+        raise ZooError(f"{brief(str(model))} is only a name here; write zoo.load({str(model)!r}).")
+    if not isinstance(data, str | Path | Mapping):
+        return data, context, given
+    spec = str(data) if isinstance(data, Path) else data
+    if model.folder is None:
+        raise ZooError(
+            f"{brief(spec)} is only a name here, which a model is asked about that `zoo.load` "
+            f"gives: it knows how its data were read. Write zoo.load_data({spec!r}) for this one."
+        )
+    ignored = not labels and not model.context
+    named = without_labels(spec, training_spec(model.folder)) if ignored else spec
+    found, beside = read_as_trained(model, model.folder, named)
+    if given is None:
+        given = given_nodes(model, model.folder, spec, found)
+    return found, beside if context is None else context, given
+
+
 def _match(
     model: Model, data: Dataset, context: Dataset | None, given: Tensor | None
 ) -> tuple[Model, Dataset]:
-    """Return a model as it reads data, and all that it sees; refuse names in the place of data."""
-    for named, load in ((model, "load"), (data, "load_data"), (context, "load_data")):
-        if isinstance(named, str | Path | dict):
-            name = brief(str(named) if isinstance(named, Path) else named)
-            raise ZooError(f"{name} is only a name here; write zoo.{load}({name}).")
+    """Return a model as it reads data, and all that it sees; refuse a name as a context."""
+    if isinstance(context, str | Path | dict):
+        name = brief(str(context) if isinstance(context, Path) else context)
+        raise ZooError(f"{name} is only a name here; write zoo.load_data({name}).")
     model = resized(model, data) if model.any_graph else model
     seen = match_features(model, data, context)
     if model.context:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zoo.config.recipe import word
-from zoo.config.scores import figure, spread
+from zoo.config.scores import figure, spread, with_deviation
 from zoo.config.yaml_lines import recipe_text
 from zoo.data.load import load_data
 from zoo.errors import ZooError
@@ -126,8 +126,8 @@ def _scores(run: History, answers: Answers, metric: str) -> list[Part]:
     if not run.results:
         return [("text", "No seed has come to a score yet.")]
     facts = {
-        f"test {metric}": sections.with_deviation(spread([row["test"] for row in run.results])),
-        "validation": sections.with_deviation(spread([row["val"] for row in run.results])),
+        f"test {metric}": with_deviation(spread([row["test"] for row in run.results])),
+        "validation": with_deviation(spread([row["val"] for row in run.results])),
         "parameters": f"{run.results[0]['parameters']:,}",
     }
     if run.summary is not None:

@@ -15,11 +15,6 @@ TARGETS = 3
 """Targets of a regression that are drawn at most."""
 
 
-def with_deviation(score: Mapping[str, float | None]) -> str:
-    """Return a mean score with its standard deviation, if it has one."""
-    return figure(score["mean"]) + ("" if score["std"] is None else f" ± {figure(score['std'])}")
-
-
 def score(value: float) -> str:
     """Return a score from 0 to 1 as a cell shows it, and NaN where there is none."""
     return "–" if np.isnan(value) else figure(value)

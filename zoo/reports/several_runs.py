@@ -14,6 +14,7 @@ from zoo.config.scores import (
     lower_is_better,
     signed,
     spread,
+    with_deviation,
 )
 from zoo.reports import measures, sections
 from zoo.reports.answers import Answered, Answers
@@ -117,7 +118,7 @@ def _table(runs: Mapping[str, History], differences: Mapping[str, Sequence[str]]
     rows = []
     for name, run in runs.items():
         seeds = pd.DataFrame(run.results)
-        test, val = (sections.with_deviation(spread([*seeds[part]])) for part in ("test", "val"))
+        test, val = (with_deviation(spread([*seeds[part]])) for part in ("test", "val"))
         rows.append([name, test, *differences.get(name, ("", "", "")), val, len(seeds),
                      f"{seeds['epochs'].mean():.0f}", seeds["parameters"][0],
                      f"{1000 * seeds['seconds_per_epoch'].median():,.0f}", run.state])  # fmt: skip

@@ -91,6 +91,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
             check_fit(model, stored.state)
     if unchanged:
         model.about, model.tokenizer = stored.about, stored.tokenizer
+        model.folder = stored.folder
     elif "stem" in same:  # it reads the same features
         of_head = ("task", "metric", "labels", "target")
         changed = {} if "head" in same else dict.fromkeys(of_head)

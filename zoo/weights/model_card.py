@@ -109,8 +109,7 @@ _USE = """## Use
 import zoo
 
 model = zoo.load("this folder")
-data = zoo.load_data("a graph with the same features")
-print(zoo.predict(model, data).table())
+print(zoo.predict(model, "a graph with the same features").table())
 ```
 
 or `zoo predict FOLDER --data GRAPH --out predictions.csv`; `zoo finetune FOLDER --data GRAPH`

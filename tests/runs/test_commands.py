@@ -1,0 +1,71 @@
+"""The commands as functions: what they return, and that it is what the commands write."""
+
+import json
+
+import pytest
+import torch
+
+import zoo
+from zoo.data.splits import split_of
+
+SMALL = ["train.epochs=2", "seeds=[0, 1]"]
+
+
+def test_a_run_is_its_summary_and_loads_its_best_seed(tmp_path):
+    seen = []
+    run = zoo.train(
+        "gcn",
+        ["dataset=karate", *SMALL],
+        runs=tmp_path,
+        watch=lambda seed, epoch: seen.append(seed),
+    )
+    summary = json.loads((run.folder / "summary.json").read_text())
+    assert (run.test.mean, run.test.std) == (summary["test"]["mean"], summary["test"]["std"])
+    assert [each.test for each in run.seeds] == [each["test"] for each in summary["seeds"]]
+    assert run.summary == summary and seen == [0, 0, 1, 1]
+    assert str(run.folder) in str(run) and "accuracy" in str(run)
+    best = max(run.seeds, key=lambda each: each.val)
+    test = zoo.split(zoo.load_data("karate"), seed=best.seed).test
+    assert zoo.evaluate(run.load(), "karate", test) == best.test
+
+
+def test_a_recipe_that_is_loaded_is_changed_as_well(tmp_path):
+    recipe = zoo.load_recipe("gcn", ["dataset=karate", "train.epochs=1"])
+    assert zoo.train(recipe, ["seeds=[3]"], runs=tmp_path).seeds[0].seed == 3
+    assert [each.seed for each in zoo.train(recipe, runs=tmp_path).seeds] == recipe.seeds
+
+
+def test_fine_tuning_onto_other_features_trains_from_scratch_too(tmp_path):
+    first = zoo.train("gcn", ["dataset=karate", *SMALL], runs=tmp_path)
+    again = zoo.finetune(first.folder, "karate", ["train.epochs=1"], runs=tmp_path)
+    assert again.scratch is None and again.best == again.finetuned
+    other = zoo.finetune(first.folder, "digits", ["train.epochs=1", "seeds=[0]"], runs=tmp_path)
+    ordered = sorted((other.finetuned, other.scratch), key=lambda run: run.val.mean)
+    assert other.best == ordered[1] or ordered[0].val == ordered[1].val
+
+
+def test_tuning_scores_the_best_once(tmp_path):
+    pytest.importorskip("optuna")
+    how = {"trials": 2, "splits": 1, "runs": tmp_path}
+    found = zoo.tune("gcn", ["dataset=karate", "train.epochs=1"], **how)
+    assert found.trials == 2 and found.recipe.is_file() and found.run.folder.is_dir()
+    assert found.settings["model.dim"] == zoo.load_recipe(found.recipe).model["dim"]
+
+
+def test_recipes_are_listed_as_the_command_does():
+    assert {"sgformer-cora", "sgformer-cora-rba"} <= {*zoo.list_recipes("cora", "sgformer")}
+    assert set(zoo.list_recipes(model="ridge")) < set(zoo.list_recipes())
+
+
+def test_a_split_is_that_of_a_recipe():
+    data = zoo.load_data("karate")
+    usual, same = zoo.split(data), split_of(data, data.split, 0)
+    assert torch.equal(usual.train, same.train) and torch.equal(usual.test, same.test)
+    dealt = zoo.split(data, {"name": "stratified", "train": 50, "val": 25}, 4)
+    assert len(dealt.train) == 17 and not torch.equal(dealt.val, zoo.split(data, seed=1).val)
+
+
+@pytest.mark.parametrize("name", ["cora", "mutag", "chickenpox"])
+def test_a_data_set_is_shown_in_five_lines(name):
+    lines = repr(zoo.load_data(name)).splitlines()
+    assert len(lines) == 5 and lines[0].startswith(f"{name}: ") and max(map(len, lines)) < 100

@@ -1,0 +1,248 @@
+"""The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.config.recipe import Recipe, word
+from zoo.config.scores import in_order_of_validation, with_deviation
+from zoo.config.shipped import recipe_names
+from zoo.registry import Model
+from zoo.runs.finetune import plan_finetuning
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import Watch, run_recipe
+from zoo.runs.run_folder import new_folder
+from zoo.runs.tune import Tuning
+from zoo.weights.index import locate
+from zoo.weights.save_and_load import load
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A metric over seeds: their mean, and their standard deviation, None of a single one."""
+
+    mean: float
+    std: float | None
+
+    def __str__(self) -> str:
+        return with_deviation(dataclasses.asdict(self))
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedScore:
+    """What one seed of a run has come to, at its best epoch by validation, -1 for as loaded."""
+
+    seed: int
+    epoch: int
+    val: float
+    test: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training that has ended.
+
+    Attributes:
+        recipe: its name.
+        dataset: the name of its data set.
+        metric: what the scores are.
+        val: of validation, over the seeds.
+        test: of the test part, likewise.
+        seeds: of each seed.
+        parameters: of the model.
+        folder: where it lies.
+        interrupted: whether Ctrl-C has ended it early.
+        summary: the content of its `summary.json`.
+    """
+
+    recipe: str
+    dataset: str
+    metric: str
+    val: Score
+    test: Score
+    seeds: tuple[SeedScore, ...]
+    parameters: int
+    folder: Path
+    interrupted: bool
+    summary: dict[str, Any] = dataclasses.field(repr=False)
+
+    @classmethod
+    def of(cls, summary: dict[str, Any]) -> "Run":
+        """Return the run of a summary."""
+        names = [field.name for field in dataclasses.fields(SeedScore)]
+        seeds = [SeedScore(**{name: each[name] for name in names}) for each in summary["seeds"]]
+        kept = {key: summary[key] for key in ("recipe", "dataset", "metric", "parameters")}
+        return cls(
+            **kept,
+            val=_score(summary["val"]),
+            test=_score(summary["test"]),
+            seeds=tuple(seeds),
+            folder=Path(summary["folder"]),
+            interrupted=summary["interrupted"],
+            summary=summary,
+        )
+
+    def load(self) -> Model:
+        """Return the model of the best seed by validation, in evaluation mode."""
+        return load(self.folder)
+
+    def __str__(self) -> str:
+        return f"{self.recipe}: {self.metric} {self.test} on {self.dataset}, in {self.folder}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Finetuned:
+    """What a fine-tuning has come to.
+
+    Attributes:
+        best: the run with the better mean validation score of the two.
+        finetuned: from the weights.
+        scratch: as much training from new weights; None where the features are the same.
+    """
+
+    best: Run
+    finetuned: Run
+    scratch: Run | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What a search for settings has come to.
+
+    Attributes:
+        run: of the best settings by validation, scored once on the test part.
+        settings: these.
+        trials: how many settings were tried.
+        recipe: the file of the best recipe.
+        folder: of the search, with all its trials.
+    """
+
+    run: Run
+    settings: dict[str, Any]
+    trials: int
+    recipe: Path
+    folder: Path
+
+
+def list_recipes(dataset: str | None = None, model: str | None = None) -> list[str]:
+    """Return the names of the recipes that come with the zoo.
+
+    Args:
+        dataset: only those for this data set.
+        model: only those of this model.
+    """
+    if dataset is None and model is None:
+        return recipe_names()
+    recipes = [load_recipe(name) for name in recipe_names()]
+    return [
+        each.name
+        for each in recipes
+        if dataset in (None, word(each.dataset)) and model in (None, word(each.model))
+    ]
+
+
+def train(
+    recipe: Any,
+    overrides: Sequence[str] = (),
+    *,
+    device: str = "auto",
+    runs: Path | str = "runs",
+    watch: Watch = lambda seed, epoch: None,
+) -> Run:
+    """Train a recipe with each of its seeds, as `zoo train` does.
+
+    Args:
+        recipe: a name, a path, a mapping or what `load_recipe` returns; or the word of a model,
+            with `dataset=...` among the overrides. The code that it imports is run.
+        overrides: `"train.epochs=50"` each.
+        device: `auto`, `cpu` or `cuda`.
+        runs: the parent of the run's folder.
+        watch: called after every epoch with the seed and the epoch, such as a `progress_bar`.
+
+    Raises:
+        ZooError: the recipe, its data or the device is wrong, or training fails.
+    """
+    return Run.of(run_recipe(_loaded(recipe, overrides), device=device, runs=runs, watch=watch))
+
+
+def finetune(
+    weights: Path | str,
+    data: Any,
+    overrides: Sequence[str] = (),
+    *,
+    freeze: str | list[str] = "none",
+    lr_decay: float = 1.0,
+    scratch: bool = True,
+    device: str = "auto",
+    runs: Path | str = "runs",
+    watch: Watch = lambda seed, epoch: None,
+) -> Finetuned:
+    """Train on from weights, as `zoo finetune` does; onto other features from scratch as well.
+
+    Args:
+        weights: a run, a folder of weights, or a name of `list_models(pretrained=True)`.
+        data: the word, path or mapping of the data set.
+        overrides: `"train.epochs=50"` each.
+        freeze: `none`, `backbone`, `except-head`, or names of weights.
+        lr_decay: factor of the learning rate per layer, from the head down.
+        scratch: train from scratch as well, where the features are other ones.
+        device: `auto`, `cpu` or `cuda`.
+        runs: the parent of the folders of the runs.
+        watch: called after every epoch with the seed and the epoch.
+
+    Raises:
+        ZooError: the weights, the data or an override are wrong, or training fails.
+    """
+    folder = locate(weights).folder
+    plan = plan_finetuning(folder, data, overrides, freeze=freeze, lr_decay=lr_decay)
+    how = {"device": device, "runs": runs, "watch": watch, "data": plan.data}
+    tuned = run_recipe(plan.plan, **how)
+    if plan.scratch is None or not scratch or tuned["interrupted"]:
+        run = Run.of(tuned)
+        return Finetuned(run, run, None)
+    beside = run_recipe(plan.scratch, **how)
+    best, _ = in_order_of_validation(tuned, beside)
+    return Finetuned(Run.of(best), Run.of(tuned), Run.of(beside))
+
+
+def tune(
+    recipe: Any,
+    overrides: Sequence[str] = (),
+    *,
+    trials: int | None = None,
+    hours: float | None = None,
+    splits: int = 5,
+    device: str = "auto",
+    runs: Path | str = "runs",
+) -> Tuned:
+    """Find settings for a data set by validation, and score the best on test, as `zoo tune` does.
+
+    Args:
+        recipe: what to begin with, as of `train`.
+        overrides: `"dataset=mine"` each.
+        trials: how many settings to try, 40 if left out.
+        hours: after which no trial is begun.
+        splits: seeds that every trial is trained with.
+        device: `auto`, `cpu` or `cuda`.
+        runs: the parent of the folder of the search.
+
+    Raises:
+        ZooError: Optuna is missing, the recipe cannot be trained, or every trial has failed.
+        KeyboardInterrupt: Ctrl-C; `zoo tune --resume FOLDER` goes on.
+    """
+    loaded = _loaded(recipe, overrides)
+    study = Tuning(new_folder(Path(runs), f"tune-{loaded.name}"), loaded, splits, device=device)
+    study.run(trials, hours)
+    best, run = study.best(), Run.of(study.score())
+    return Tuned(run, best.settings, len(study.trials()), study.write_best(), study.folder)
+
+
+def _score(spread: dict[str, Any]) -> Score:
+    return Score(spread["mean"], spread["std"])
+
+
+def _loaded(recipe: Any, overrides: Sequence[str]) -> Recipe:
+    if not isinstance(recipe, Recipe):
+        return load_recipe(recipe, overrides, trust=True)
+    return load_recipe(recipe.plain(), overrides, trust=True) if overrides else recipe
