@@ -265,7 +265,9 @@ def test_the_command_writes_a_recipe_and_runs_it(command, tmp_path):
     kept = {name for name in before if not name.startswith(("stem", "head"))}
     assert kept and all(torch.equal(before[name], after[name]) for name in kept)
     code, _, err = command("finetune", "gcn-digits", *words, "--quiet")
-    assert code == 0 and all("than always answering" in each for each in err.splitlines())
+    first, *others = err.splitlines()
+    assert "other features" in first and "twelve pairs of graphs" in first  # never hidden
+    assert code == 0 and all("than always answering" in each for each in others)
 
 
 def test_on_the_graph_of_the_weights_it_is_divided_as_then(command, tmp_path, caplog):
@@ -373,7 +375,7 @@ def test_other_columns_are_read_as_they_are_and_trained_from_scratch_too(
     assert "By validation the better one is" in out and "from-scratch" in out
 
 
-@pytest.mark.parametrize("word", ["--no-scratch", "--freeze=backbone"])
+@pytest.mark.parametrize("word", ["--beside=nothing", "--freeze=backbone"])
 def test_no_twin_where_none_is_wanted(word, command, tmp_path, of_rows):
     other = bags_of_words(tmp_path / "others.npz", 9, 1)
     words = ("finetune", of_rows, "--data", other, word, "train.epochs=2", "--json")
@@ -393,7 +395,7 @@ def test_the_same_columns_are_read_as_those_of_the_weights(command, tmp_path, of
 
 def test_what_is_asked_for_is_done_to_other_columns(command, tmp_path, of_rows):
     spec = f"{{name: {bags_of_words(tmp_path / 'others.npz', 9, 1)}, features: standard}}"
-    words = ("finetune", of_rows, "--data", spec, "--no-scratch", "train.epochs=2", "--json")
+    words = ("finetune", of_rows, "--data", spec, "--beside=nothing", "train.epochs=2", "--json")
     summary = json.loads(command(*words)[1])
     written = zoo.load_recipe(Path(summary["folder"]) / "recipe.yaml").dataset["features"]
     assert written == "standard"
@@ -404,5 +406,5 @@ def test_weights_are_scored_as_loaded_only_where_all_of_them_are(command, tmp_pa
     for columns, scored in ((12, True), (9, False)):
         other = bags_of_words(tmp_path / f"others-{columns}.npz", columns, 1)
         still = ("train.epochs=2", "train.lr=1e-12")
-        out = command("finetune", of_rows, "--data", other, "--no-scratch", *still, "--json")[1]
+        out = command("finetune", of_rows, "--data", other, "--beside=nothing", *still, "--json")[1]
         assert (json.loads(out)["seeds"][0]["epoch"] == -1) == scored

@@ -83,15 +83,16 @@ def better(kept: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 def start(start) -> None:
-    """Print what training begins with, weight by weight."""
+    """Print what training begins with; by name the weights that are not just loaded."""
     trained = [name for name in start.loaded if name not in start.frozen]
     unused = [name for name in start.unused if name not in start.fresh]
-    states = dict.fromkeys(trained, "loaded") | dict.fromkeys(start.frozen, "frozen")
-    states |= dict.fromkeys(start.fresh, "fresh") | dict.fromkeys(unused, "unused")
+    states = {"frozen": start.frozen, "fresh": start.fresh, "unused": unused}
     table = Table("weight", "begins", box=None, pad_edge=False)
-    for name, state in states.items():
-        table.add_row(plain(name), state)
-    errors.print(table)
+    for state, names in states.items():
+        for name in names:
+            table.add_row(plain(name), state)
+    if table.row_count:
+        errors.print(table)
     more = f"; {len(unused)} of the file unused" if unused else ""
     errors.print(
         f"Starts from {plain(start.weights)}: of {len(start.loaded) + len(start.fresh)} weights "

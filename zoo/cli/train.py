@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -437,6 +438,13 @@ def compare(
         result_tables.comparison(summaries)
 
 
+class Beside(StrEnum):
+    """What a fine-tuning is compared with."""
+
+    scratch = "scratch"
+    nothing = "nothing"
+
+
 @app.command()
 def finetune(
     weights: Weights,
@@ -452,10 +460,13 @@ def finetune(
         float, typer.Option(help="Factor of the learning rate per layer, from the head down.")
     ] = 1.0,
     probe: Annotated[bool, typer.Option("--probe", help="Train nothing but the head.")] = False,
-    scratch: Annotated[
-        bool,
-        typer.Option(help="Where the features are other ones, train from scratch too."),
-    ] = True,
+    beside: Annotated[
+        Beside | None,
+        typer.Option(
+            help="Train as much from scratch too, and say which is better. Left out: where the "
+            "features are other ones and nothing is frozen."
+        ),
+    ] = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
     imports: Imports = None,
@@ -468,6 +479,7 @@ def finetune(
 
     zoo finetune runs/gcn-cora-20261121-120000 --data mygraph.npz
     zoo finetune gcn-digits --data mygraph.npz --probe train.epochs=50
+    zoo finetune gcn-twitch-de --data twitch-fr --beside scratch
     """
     from zoo.config.scores import in_order_of_validation
     from zoo.runs.finetune import plan_finetuning
@@ -492,18 +504,23 @@ def finetune(
         )
         lr = plan.train["lr"]
         console.remark(f"rate {lr:g}, that of the weights' own training: {why}")
-    if not quiet and other_features:
+    if other_features:
         console.remark(
             f"{plan.dataset['name']} has other features than the weights, and is read and divided "
-            "as in any recipe"
+            "as in any recipe: only the layers between stem and head are carried over. Where that "
+            "was measured, on twelve pairs of graphs, it came to 1.1 points less than from scratch "
+            "in the mean, from -8.2 to +3.6 (docs/transfer.md)."
         )
     process_group.start()
     how = {"quiet": quiet, "track": track or (), "data": read}
-    if anew is None or not scratch or process_group.count() > 1:
+    usual = other_features and frozen == "none" and process_group.count() == 1
+    if beside == Beside.nothing or (beside is None and not usual):
         print_summary(train_plan(plan, device, runs, **how), as_json)
         return
+    if process_group.count() > 1:
+        raise ZooError("several processes train one run; leave --beside out.")
     if not quiet:
-        console.remark("as much is trained from scratch beside (--no-scratch leaves that out)")
+        console.remark("as much is trained from scratch beside (--beside nothing leaves that out)")
     both = []
     for each in (plan, anew):
         both.append(train_plan(each, device, runs, **how))

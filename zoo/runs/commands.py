@@ -98,7 +98,7 @@ class Finetuned:
     Attributes:
         best: the run with the better mean validation score of the two.
         finetuned: from the weights.
-        scratch: as much training from new weights; None where the features are the same.
+        scratch: as much training from new weights; None where it was not asked for.
     """
 
     best: Run
@@ -173,7 +173,7 @@ def finetune(
     *,
     freeze: str | list[str] = "none",
     lr_decay: float = 1.0,
-    scratch: bool = True,
+    scratch: bool | None = None,
     device: str = "auto",
     runs: Path | str = "runs",
     watch: Watch = lambda seed, epoch: None,
@@ -186,7 +186,8 @@ def finetune(
         overrides: `"train.epochs=50"` each.
         freeze: `none`, `backbone`, `except-head`, or names of weights.
         lr_decay: factor of the learning rate per layer, from the head down.
-        scratch: train from scratch as well, where the features are other ones.
+        scratch: train from scratch as well; left out, where the features are other ones and
+            nothing is frozen.
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the folders of the runs.
         watch: called after every epoch with the seed and the epoch.
@@ -198,12 +199,13 @@ def finetune(
     plan = plan_finetuning(folder, data, overrides, freeze=freeze, lr_decay=lr_decay)
     how = {"device": device, "runs": runs, "watch": watch, "data": plan.data}
     tuned = run_recipe(plan.plan, **how)
-    if plan.scratch is None or not scratch or tuned["interrupted"]:
+    beside = plan.other_features and freeze == "none" if scratch is None else scratch
+    if not beside or tuned["interrupted"]:
         run = Run.of(tuned)
         return Finetuned(run, run, None)
-    beside = run_recipe(plan.scratch, **how)
-    best, _ = in_order_of_validation(tuned, beside)
-    return Finetuned(Run.of(best), Run.of(tuned), Run.of(beside))
+    anew = run_recipe(plan.scratch, **how)
+    best, _ = in_order_of_validation(tuned, anew)
+    return Finetuned(Run.of(best), Run.of(tuned), Run.of(anew))
 
 
 def tune(

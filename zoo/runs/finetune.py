@@ -40,15 +40,15 @@ class Finetuning(NamedTuple):
 
     Attributes:
         plan: from weights.
-        scratch: the same from new weights, where the features are other ones and nothing is
-            frozen: what the weights have learnt may then be worth less than nothing. Else None.
+        scratch: the same from new weights.
         data: what both are trained on.
         own_rate: whether the learning rate is that of the training of the weights.
-        other_features: whether the data have other features than the weights read.
+        other_features: whether the data have other features than the weights read: what these
+            have learnt may then be worth less than nothing.
     """
 
     plan: Plan
-    scratch: Plan | None
+    scratch: Plan
     data: Any
     own_rate: bool
     other_features: bool
@@ -114,7 +114,7 @@ def plan_finetuning(
             loaded = load_recipe(recipe, overrides, trust=True)
         name = f"{recipe['model']['name']}-{Path(loaded.dataset['name']).stem}"
         plan = resolve(loaded, trust=True)
-        data, scratch = load_data(plan.dataset), None
+        data = load_data(plan.dataset)
         other_features = reads_other_columns(plan, data)
         if other_features:
             unasked = {"features", *(usual if split is None else ())} - _asked(given, overrides)
@@ -122,8 +122,7 @@ def plan_finetuning(
                 kept = {key: each for key, each in loaded.dataset.items() if key not in unasked}
                 plan = resolve(loaded.model_copy(update={"dataset": kept}), trust=True)
                 data = load_data(plan.dataset)
-            if freeze == "none":
-                scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
+        scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
     own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
     return Finetuning(plan, scratch, data, own_rate, other_features)
