@@ -173,9 +173,9 @@ def test_a_notebook_is_checked_by_what_it_defines(command, tmp_path):
 @pytest.mark.parametrize(
     "name,text,words",
     [
-        ("smoothr", None, "no model is called 'smoothr'"),
+        ("smoothr", None, "no model, attention, propagation or encoding is called 'smoothr'"),
         ("nowhere.py", None, "there is no file nowhere.py"),
-        ("a.py", "x = 1\n", "a.py registers no model"),
+        ("a.py", "x = 1\n", "a.py registers nothing"),
         ("nodes.csv", "id,label\n", "checked by `zoo data check nodes.csv`"),
         ("a.py", "x = (\n", "a.py, line 1"),
         ("a.py", "x = 1\nimport nothing_at_all\n", r"ModuleNotFoundError.*line 2"),
@@ -187,6 +187,21 @@ def test_what_cannot_be_checked_is_said(name, text, words, command, tmp_path):
         (tmp_path / name).write_text(text)
     code, out, err = command("check", name)
     assert code == 2 and re.search(words, " ".join(err.split())), err
+
+
+def test_attentions_propagations_and_encodings_have_their_promises(command, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from zoo import ENCODINGS\nimport torch\n\n\ndef ones(graph):\n"
+        '    """Return a column of ones."""\n    return torch.ones(graph.num_nodes(), 1)\n\n\n'
+        'ENCODINGS["my-ones"] = ones\n'
+    )
+    try:
+        code, out, err = command("check", "mine.py")
+    finally:
+        zoo.ENCODINGS.pop("my-ones", None)
+    assert code == 0 and "encoding my-ones:" in out and "keeps all 4 promises" in out, out + err
+    code, out, err = command("check", "mean")
+    assert code == 0 and "propagation mean:" in out, out + err
 
 
 def test_json_holds_every_promise(command):

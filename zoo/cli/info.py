@@ -62,11 +62,13 @@ def list_(
     zoo list models --pretrained --data mygraph.npz
     """
     from zoo.cli import describe
+    from zoo.registry import discover
 
     if pretrained and kind != Kind.models:
         raise ZooError(
             f"only models have weights; write `zoo list models --pretrained`, not {kind}."
         )
+    discover()  # words of other packages
     if (dataset or model) and kind != Kind.recipes:
         raise ZooError(f"--dataset and --model choose recipes; leave them out of {kind}.")
     if (data is None and options) or (data is not None and not pretrained):
@@ -190,34 +192,36 @@ def check(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL_OR_FILE", help="A word of `zoo list models`, or a .py or .ipynb file."
+            metavar="WORD_OR_FILE",
+            help="Of `zoo list models`, attentions, propagations or encodings; or .py or .ipynb.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Hold a model to what every model promises; exit code 1 where a promise is broken.
+    """Hold a model or an attention to what all of them promise; exit code 1 where that is broken.
 
     zoo check sgformer
+    zoo check performer
     zoo check my_model.py
 
-    Of a file every model that it registers is checked. Of a notebook, imports,
-    functions, classes and plain assignments are run, and nothing else.
+    Propagations and encodings have their promises too. Of a file all that it registers is checked.
+    Of a notebook, imports, functions, classes and plain assignments are run, and nothing else.
     """
     from zoo.testing.models import LAST, checked, row_of
-    from zoo.testing.sources import RefusedModel, models_of
+    from zoo.testing.sources import RefusedModel, words_of
 
     start, rows = time.perf_counter(), []
     write = console.remark if as_json else console.say
     try:
-        names = models_of(target)
+        words = words_of(target)
     except RefusedModel as error:
-        names = []
+        words = []
         rows.append(row_of(target, "it_can_be_registered", [(target, str(error))], 0.0))
         _print_promise(rows[-1], set(), write)
-    for name in names:
-        write(f"{name}:")
+    for kind, word in words:
+        write(f"{kind} {word}:")
         printed: set[str] = set()
-        for row in checked(name):
+        for row in checked(kind, word):
             rows.append(row)
             _print_promise(row, printed, write)
     broken = [row for row in rows if row["broken"]]
@@ -229,6 +233,7 @@ def check(
         more = "; fix them to see the others" if rows[-1]["promise"] != LAST else ""
         write(f"{len(broken)} of {len(rows)} promises are broken, in {seconds:.0f} s{more}.")
     else:
+        names = dict.fromkeys(word for _, word in words)
         write(f"{', '.join(names)} keeps all {len(rows)} promises, in {seconds:.0f} s.")
     sys.exit(1 if broken else 0)
 

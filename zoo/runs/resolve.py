@@ -297,7 +297,17 @@ def _problems(data: dict[str, Any], folder: Path, trust: bool) -> list[Problem]:
             import_sources(imports, folder)
         except ZooError as error:
             return [Problem(("imports",), str(error).removeprefix("imports: "))]
-    return _word_problems(data) + _start_problems(data.get("start_from"), trust)
+    wrong = _word_problems(data) + _start_problems(data.get("start_from"), trust)
+    return wrong if imports else [_with_imports(problem) for problem in wrong]
+
+
+def _with_imports(problem: Problem) -> Problem:
+    """Return a problem that says how a word of a file of one's own becomes known."""
+    kinds = "model", "attention", "propagation", "encoding"
+    if not problem.message.startswith(tuple(f"no {kind} is called" for kind in kinds)):
+        return problem
+    hint = "A file of your own makes its words known by `imports: [my_file.py]`."
+    return problem._replace(message=f"{problem.message} {hint}")
 
 
 def _word_problems(data: dict[str, Any]) -> list[Problem]:

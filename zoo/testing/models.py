@@ -12,8 +12,11 @@ from zoo.config.options import options_of
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.registry import MODELS, Model
 from zoo.testing import model_checks
+from zoo.testing.attentions import attention_promises
 from zoo.testing.cases import Case, model_cases
+from zoo.testing.encodings import encoding_promises
 from zoo.testing.promise import Promise, check_all
+from zoo.testing.propagations import propagation_promises
 
 CONTRACT: tuple[Callable[[Case], None], ...] = (
     model_checks.it_can_be_made,
@@ -92,18 +95,30 @@ FIRST = "it_can_be_made", "one_row_of_finite_logits_per_node"
 LAST = "it_says_what_it_is"
 
 
-def checked(model: str) -> Iterator[dict[str, Any]]:
-    """Give a row for each promise of a model, as soon as it is known whether it is kept.
+PROMISES: dict[str, Callable[[str], list[Promise]]] = {
+    "model": model_promises,
+    "attention": attention_promises,
+    "propagation": propagation_promises,
+    "encoding": encoding_promises,
+}
+"""What each kind of thing promises."""
+
+
+def checked(kind: str, word: str) -> Iterator[dict[str, Any]]:
+    """Give a row for each promise of a model, or an attention, as soon as it is known.
 
     Raises:
-        ZooError: no such model is registered.
+        ZooError: no such word is registered, or it is nothing by itself.
     """
-    for promise, cases in itertools.groupby(model_promises(model), lambda promise: promise.name):
+    by_name: dict[str, list[Promise]] = {}
+    for promise in PROMISES[kind](word):
+        by_name.setdefault(promise.name, []).append(promise)
+    for name, cases in by_name.items():
         start = time.perf_counter()
-        said = [(promise.of, promise.broken()) for promise in cases]
-        row = row_of(model, promise, said, time.perf_counter() - start)
+        said = [(each.of, each.broken()) for each in cases]
+        row = row_of(word, name, said, time.perf_counter() - start)
         yield row
-        if promise in FIRST and len(row["broken"]) == row["cases"]:
+        if name in FIRST and len(row["broken"]) == row["cases"]:
             return
 
 

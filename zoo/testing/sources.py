@@ -1,4 +1,4 @@
-"""The models that a name, a file or a notebook stands for: what `zoo check` holds to promises."""
+"""What a word, a file or a notebook stands for: what `zoo check` holds to promises."""
 
 from __future__ import annotations
 
@@ -8,46 +8,66 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from zoo.config.options import Table
+from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
-from zoo.registry import MODELS
-from zoo.weights.create import list_models
+from zoo.nn.attention import ATTENTIONS
+from zoo.nn.propagation import PROPAGATIONS
+from zoo.registry import MODELS, discover
+
+TABLES: dict[str, Table] = {
+    "model": MODELS,
+    "attention": ATTENTIONS,
+    "propagation": PROPAGATIONS,
+    "encoding": ENCODINGS,
+}
+"""What can be checked, by its kind."""
 
 
 class RefusedModel(Exception):
     """A model of a file that the registry did not take."""
 
 
-def models_of(target: str) -> list[str]:
-    """Return the names of the models to check: one that is registered, or all of a file.
+def words_of(target: str) -> list[tuple[str, str]]:
+    """Return what is to be checked, kind and word each: all that a word is, or all of a file.
 
     Raises:
         RefusedModel: a model of the file cannot be registered.
-        ZooError: there is no such model or file, it fails, or registers no model.
+        ZooError: there is no such word or file, it fails, or registers nothing.
     """
-    path, known = Path(target), list_models()
+    path = Path(target)
+    discover()  # words of other packages
     if path.suffix not in SOURCES:
-        if target in known:
-            return [target]
+        if found := [(kind, target) for kind, table in TABLES.items() if target in table]:
+            return found
         if path.exists():
             raise ZooError(
                 f"{path} holds no model: write a .py or .ipynb file, or a model's name. Data is "
                 f"checked by `zoo data check {path}`, a recipe by `zoo show {path}`."
             )
+        known = {word for table in TABLES.values() for word in table}
         raise ZooError(
-            f"{unknown('model', target, known)} A file of your own is checked by `zoo check "
-            "my_model.py`, with its ending."
+            f"{unknown('model, attention, propagation or encoding', target, known)} A file of your "
+            "own is checked by `zoo check my_model.py`, with its ending."
         )
     if not path.is_file():
         raise ZooError(f"there is no file {path}.")
-    before = dict(MODELS)
+    before = {kind: table.imported() for kind, table in TABLES.items()}
+    places = {kind: {*table} for kind, table in TABLES.items()}
     _run(path, SOURCES[path.suffix](path))
-    names = [name for name, model in MODELS.items() if before.get(name) is not model]
-    if not names:
+    found = [
+        (kind, word)
+        for kind, table in TABLES.items()
+        for word, built in table.imported().items()
+        if word not in places[kind] or before[kind].get(word, built) is not built
+    ]
+    if not found:
         raise ZooError(
-            f"{path} registers no model. Write `@register_model('name')` above its class, with "
-            "`from zoo import Model, register_model`."
+            f"{path} registers nothing. Write `@register_model('name')` above the class of a "
+            "model, with `from zoo import Model, register_model`; or `ATTENTIONS['name'] = ...`, "
+            "and likewise `PROPAGATIONS` and `ENCODINGS`."
         )
-    return names
+    return found
 
 
 def _run(path: Path, source: ast.Module) -> None:
