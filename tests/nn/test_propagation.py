@@ -20,7 +20,14 @@ from zoo.graphs.spmm import (
     weighted_sum,
 )
 from zoo.nn import naive as propagations
-from zoo.nn.propagation import PROPAGATIONS, GraphAttention, gcn, mean, relation
+from zoo.nn.propagation import (
+    PROPAGATIONS,
+    GraphAttention,
+    build_propagation,
+    gcn,
+    mean,
+    relation,
+)
 from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
 
@@ -261,3 +268,10 @@ def test_added_edges_are_seen(tiny):
     graph.add_edges([0], [6])
     assert degrees(graph)[6] == before[6] + 1
     torch.testing.assert_close(gcn(graph, x.double()), propagations.gcn(graph, x.double()))
+
+
+@pytest.mark.parametrize("word", zoo.PROPAGATIONS)
+def test_what_is_built_is_a_module(word):
+    layers = torch.nn.ModuleList(build_propagation(word, 8) for _ in range(2))
+    graph, x = zoo.load_graph("karate").graph, torch.randn(34, 8)
+    assert layers[0](graph, x).shape == x.shape

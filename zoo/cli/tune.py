@@ -25,7 +25,7 @@ from zoo.cli.common import (
     spec_of,
     typed_path,
 )
-from zoo.config.scores import figure, gain
+from zoo.config.scores import figure, gain, with_deviation
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -84,7 +84,7 @@ def tune(
     for number, own in enumerate(recipes):
         study = _study(resume, own, runs, splits=splits, device=device.value)
         print_imports(study.recipe.imports, quiet)
-        console.remark(f"{len(study.recipe.search)} settings of {study.folder}")
+        console.remark(f"searches {len(study.recipe.search)} settings, in {study.folder}")
         try:
             with graceful_shutdown():
                 study.run(trials, hours, (lambda *_: None) if quiet else print_trial)
@@ -179,6 +179,10 @@ def print_trial(trial, best) -> None:
     console.remark(f"trial {trial.number}: {state}, {took}; {so_far}")
 
 
+TELLING = 20
+"""Complete trials from which on it is told how much settings matter."""
+
+
 def print_study(study, summary: dict[str, Any]) -> None:
     """Print the best trials, how much settings matter, and the score of the best on test."""
     complete = [trial for trial in study.trials() if trial.state == "complete"]
@@ -193,17 +197,24 @@ def print_study(study, summary: dict[str, Any]) -> None:
         for place, trial in enumerate(best, start=1)
     }
     keys = list(columns["1."])
-    importance = {key: f"{share:.0%}" for key, share in study.importance().items()}
+    told = study.importance() if len(complete) >= TELLING else {}
+    importance = {key: f"{share:.0%}" for key, share in told.items()}
     columns |= {"matters": _short(importance)} if importance else {}
     console.rows([{"": key, **{name: column.get(key) for name, column in columns.items()}}
                   for key in keys])  # fmt: skip
     console.say("matters: how much of the spread of scores a setting explains" if importance
-                else "too few trials to tell what the settings matter")  # fmt: skip
+                else f"what settings matter is told from {TELLING} trials on")  # fmt: skip
+    tried = sum(trial.state in ("complete", "pruned") for trial in study.trials())
+    share = 1 - 0.05 ** (1 / tried)
+    console.say(
+        f"the best of {tried} settings, were they drawn at random, is with 95 % confidence "
+        f"among the best {share:.0%} of all: more trials prove more"
+    )
     first, tuned = study.as_it_was(), f"{_score(study.best())} tuned"
     when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
     console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
     times = _times(summary["scored_before"])
-    console.say(f"test {result_tables.with_deviation(summary['test'])}, {times}")
+    console.say(f"test {with_deviation(summary['test'])}, {times}")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 
 
@@ -218,7 +229,7 @@ def _times(before: list[float]) -> str:
 def _score(trial) -> str:
     if trial.val is None:
         return ""
-    return result_tables.with_deviation({"mean": trial.val, "std": trial.std})
+    return with_deviation({"mean": trial.val, "std": trial.std})
 
 
 def _short(settings: dict[str, Any]) -> dict[str, str]:

@@ -242,10 +242,30 @@ PROPAGATIONS = Table("propagation", {"gat": _gat, "gcn": _gcn, "mean": _mean, "n
 """Word to builder `(dim, *, options) -> propagation`."""
 
 
-def build_propagation(spec: Spec, dim: int) -> Propagation:
+class WithoutWeights(nn.Module):
+    """A propagation that is a function, as a module."""
+
+    def __init__(self, function: Propagation):
+        super().__init__()
+        self.function = function
+
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
+        """Return what each node gathers, in the shape of x."""
+        return self.function(graph, x)
+
+    def extra_repr(self) -> str:
+        """Return the name of the function."""
+        return getattr(self.function, "__name__", "")
+
+
+def build_propagation(spec: Spec, dim: int) -> nn.Module:
     """Return the propagation that a word of `PROPAGATIONS` names, for features of a width.
+
+    Returns:
+        A module `(graph, x) -> x`, with weights or without, which a `ModuleList` takes.
 
     Raises:
         ZooError: an unknown word or option.
     """
-    return pick(PROPAGATIONS, spec, dim)
+    built = pick(PROPAGATIONS, spec, dim)
+    return built if isinstance(built, nn.Module) else WithoutWeights(built)
