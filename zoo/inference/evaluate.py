@@ -121,7 +121,8 @@ def evaluate_part(
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
     nodes = _nodes_of_part(model, data, split, part)
-    seen = is_seen(training, compared, split_then, data, nodes, part)
+    learns = any(True for _ in model.parameters())  # not by closed forms, see `Model.context`
+    seen = learns and is_seen(training, compared, split_then, data, nodes, part)
     rows, nodes, context = rows_of_part(model, data, split, part, of_run)
     given = model.context and part != "all" and rows is data
     given = _nodes_of_part(model, data, split, "train") if given else None

@@ -1,0 +1,119 @@
+"""The figure of AnyGraph beside other models, graph by graph, of the rows of `any_graph.py`.
+
+    python benchmarks/studies/any_graph.py --leave-out --beside ... > rows.txt
+    python benchmarks/studies/any_graph_figure.py rows.txt docs/plots/any-graph
+
+Rows of several files that are given together are joined by graph, budget and draw. Writes the rows
+as CSV, prints the tables of docs/transfer.md and draws the figure.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+from matplotlib.figure import Figure
+from scipy import stats
+
+KEYS = ["graph", "budget", "draw"]
+BUDGETS = {1.0: "1 label of each class", 5.0: "5 labels of each class", 0.1: "10 % of all labels"}
+SCRATCH = "gcn", "sgformer", "polynormer"
+LOOKS = {
+    "GCN, SGFormer, Polynormer from scratch": ("#9aa0a6", "|"),
+    "ridge": ("#4477aa", "o"),
+    "label-propagation": ("#228833", "s"),
+    "graphany": ("#ccbb44", "^"),
+    "anygraph": ("#d62728", "D"),
+}
+
+
+def rows_of(files: list[Path]) -> pd.DataFrame:
+    """Return a row for each graph, budget and draw, of all models that were measured on it."""
+    lines = [line for file in files for line in file.read_text().splitlines() if line[:1] == "{"]
+    frame = pd.DataFrame(map(json.loads, lines))
+    models = [name for name in frame if name not in KEYS]
+    return frame.groupby(KEYS, sort=False)[models].first().reset_index()
+
+
+def draw(frame: pd.DataFrame, path: Path) -> None:
+    """Draw accuracy, mean and deviation over the draws, a panel for each budget."""
+    graphs = list(dict.fromkeys(frame.graph))[::-1]
+    figure = Figure(figsize=(10, 0.36 * len(graphs) + 1.6), layout="constrained")
+    axes = figure.subplots(1, len(BUDGETS), sharey=True)
+    for axis, (budget, title) in zip(axes, BUDGETS.items(), strict=True):
+        own = frame[frame.budget == budget]
+        for place, (name, (colour, marker)) in enumerate(LOOKS.items()):
+            columns = SCRATCH if "scratch" in name else (name,)
+            for column in columns:
+                table = 100 * own.groupby("graph")[column].agg(["mean", "std"]).reindex(graphs)
+                rows = np.arange(len(graphs)) + 0.12 * (2 - place)
+                axis.errorbar(
+                    table["mean"], rows, xerr=table["std"], fmt=marker, color=colour, ms=5,
+                    elinewidth=0.8, alpha=0.95, label=name if column == columns[0] else None,
+                    mfc="white" if marker != "D" else colour,
+                )  # fmt: skip
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("accuracy, %")
+        axis.grid(axis="x", lw=0.4)
+        axis.set_yticks(range(len(graphs)), graphs)
+        axis.tick_params(length=0)
+        axis.spines[["top", "right", "left"]].set_visible(False)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncol=len(LOOKS), frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def table(frame: pd.DataFrame) -> str:
+    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph."""
+    models = [name for name in frame if name not in KEYS]
+    means = 100 * frame.groupby(["graph", "budget"], sort=False)[models].mean()
+    every = [*dict.fromkeys(frame.graph)]
+    lines = [f"| graph | {' | '.join(models)} |", f"| -- |{' -- |' * len(models)}"]
+    for graph in every:
+        cells = [_three(means.loc[graph][model]) for model in models]
+        lines.append(f"| {graph} | {' | '.join(cells)} |")
+    mean = means.groupby("budget").mean()
+    lines.append(f"| mean | {' | '.join(_three(mean[model]) for model in models)} |")
+    return "\n".join(lines)
+
+
+def _three(scores: pd.Series) -> str:
+    return " / ".join("" if np.isnan(x := scores.get(each, np.nan)) else f"{x:.1f}"
+                      for each in BUDGETS)  # fmt: skip
+
+
+def gains(frame: pd.DataFrame) -> str:
+    """Return a line for each other model and budget: the mean paired gain over the graphs."""
+    said = []
+    for name in [each for each in frame if each not in (*KEYS, "anygraph")]:
+        parts = []
+        for budget in BUDGETS:
+            own = frame[frame.budget == budget].dropna(subset=["anygraph", name])
+            paired = 100 * (own["anygraph"] - own[name]).groupby(own.graph).mean()
+            if len(paired) < 2:
+                continue
+            half = stats.t.ppf(0.975, len(paired) - 1) * paired.std() / len(paired) ** 0.5
+            lost = ", ".join(f"{graph} {x:+.1f}" for graph, x in paired.items() if x < -1)
+            parts.append(f"{paired.mean():+.1f} ± {half:.1f} ({lost or 'loses nowhere'})")
+        if parts:
+            said.append(f"over {name}, {len(paired)} graphs: {'; '.join(parts)}")
+    return "\n".join(said)
+
+
+def main(
+    files: Annotated[
+        list[Path], typer.Argument(help="Rows, and then the name of what is written.")
+    ],
+) -> None:
+    """Write CSV and PNG, and print tables."""
+    *sources, out = files
+    frame = rows_of(sources)
+    frame.round(4).to_csv(out.with_suffix(".csv"), index=False)
+    print(table(frame), gains(frame), sep="\n\n")
+    draw(frame, out.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    typer.run(main)
