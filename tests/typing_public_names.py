@@ -61,6 +61,18 @@ def recipes() -> None:
     assert_type(zoo.run_recipe(recipe), dict[str, Any])
 
 
+def commands(folder: Path) -> None:
+    run = zoo.train("sgformer-digits-rba", ["train.epochs=5"])
+    assert_type(run.test.mean, float)
+    assert_type(run.seeds[0].epoch, int)
+    assert_type(run.load(), zoo.Model)
+    assert_type(zoo.finetune(run.folder, "karate").best.val.mean, float)
+    assert_type(zoo.tune("gcn", ["dataset=karate"], trials=2).recipe, Path)
+    assert_type(zoo.list_recipes("cora"), list[str])
+    assert_type(zoo.split(zoo.load_graph("karate")).train, torch.Tensor)
+    zoo.predict(run.load(), folder).table()
+
+
 def tables() -> None:
     for table in (zoo.ATTENTIONS, zoo.PROPAGATIONS, zoo.ENCODINGS, zoo.DATASETS):
         assert_type(sorted(table), list[str])
