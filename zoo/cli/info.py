@@ -138,13 +138,21 @@ def info(
             out.print(f"[bold]{part.capitalize()}[/]")
             print_rows(about[part])
             out.print()
-    if about["differs"]:
-        out.print("[bold]Where recipes differ from their sources[/]")
-        for name, sentences in about["differs"].items():
-            out.print(f"{plain(name)}: {plain(' '.join(sentences))}", soft_wrap=True)
-        out.print()
     if about["citation"]:
-        out.print(f"[bold]Citation[/]\n{plain(about['citation'])}", soft_wrap=True)
+        out.print(f"[bold]Citation[/]\n{plain(about['citation'])}\n", soft_wrap=True)
+    _print_differences(about["differs"])
+
+
+def _print_differences(differs: dict[str, list[str]]) -> None:
+    """Print where recipes differ from their sources, each sentence once with its recipes."""
+    recipes: dict[str, list[str]] = {}
+    for name, sentences in differs.items():
+        for sentence in sentences:
+            recipes.setdefault(sentence, []).append(name)
+    if recipes:
+        out.print("[bold]Where recipes differ from their sources[/]")
+    for sentence, names in sorted(recipes.items(), key=lambda each: -len(each[1])):
+        out.print(f"{plain(sentence)} [dim]({plain(', '.join(names))})[/]", soft_wrap=True)
 
 
 @app.command()
