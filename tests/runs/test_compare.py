@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -408,6 +409,15 @@ def test_a_run_of_a_longer_name_is_read_under_the_name_that_was_asked_for(tiny, 
     summary = run_recipe(str(longer), runs=tmp_path)
     plan = resolve(load_recipe(longer.rename(tiny)))
     assert find_finished(plan, tmp_path) == {**summary, "recipe": "tiny"}
+
+
+def test_a_run_is_called_by_its_data_set_and_found_as_it_was_called_before(tiny, tmp_path):
+    folder = Path(run_recipe(tiny, runs=tmp_path)["folder"])
+    assert re.fullmatch(r"tiny-sbm-\d{8}-\d{6}", folder.name)
+    plan = resolve(load_recipe(tiny))
+    assert find_finished(plan, tmp_path)["folder"] == str(folder)
+    before = folder.rename(tmp_path / folder.name.replace("-sbm", ""))
+    assert find_finished(plan, tmp_path)["folder"] == str(before)
 
 
 def test_what_a_recipe_should_reach_is_no_part_of_the_training(tiny, tmp_path):
