@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoo.config.metadata import stem_of, without_paths
+from zoo.config.metadata import stem_of
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
 from zoo.config.scores import compare_to_best, differing_target, gain
@@ -37,7 +37,7 @@ from zoo.runs.earlier_runs import (
 )
 from zoo.runs.prepare import hash_data_files
 from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.runs.results_table import flat, model_names, tell_apart
+from zoo.runs.results_table import graph_names, groups, measured, model_names
 from zoo.runs.run_folder import (
     is_summarised,
     read_environment,
@@ -187,18 +187,12 @@ def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -
 
 def _by_graph(entries: Sequence[Candidate]) -> list[list[Candidate]]:
     """Return entries with what their graph is called, those of one question to one together."""
-    groups: list[list[Candidate]] = []
-    for entry in entries:
-        own = (group for group in groups if all(_of_one_question(each, entry) for each in group))
-        if (group := next(own, None)) is None:
-            groups.append(group := [])
-        group.append(entry)
-    names = tell_apart(
-        [stem_of(group[0].plan.dataset["name"]) for group in groups],
-        [_question(group[0]) for group in groups],
-    )
+    found = groups(entries, _of_one_question)
+    firsts = [first for first, *_ in found]
+    metrics = [first.summary and first.summary["metric"] for first in firsts]
+    names = graph_names([first.plan.plain() for first in firsts], metrics)
     return [[entry._replace(graph=name) for entry in group]
-            for name, group in zip(names, groups, strict=True)]  # fmt: skip
+            for name, group in zip(names, found, strict=True)]  # fmt: skip
 
 
 def _of_one_question(entry: Candidate, other: Candidate) -> bool:
@@ -206,17 +200,9 @@ def _of_one_question(entry: Candidate, other: Candidate) -> bool:
     metrics = {each.summary["metric"] for each in (entry, other) if each.summary}
     return (
         differing_target(entry.plan.dataset, other.plan.dataset) is None
-        and _measured(entry.plan) == _measured(other.plan)
+        and measured(entry.plan.task) == measured(other.plan.task)
         and len(metrics) < 2
     )
-
-
-def _question(entry: Candidate) -> dict[str, str]:
-    """Return what may tell the data set of an entry from another of this name."""
-    dataset = {key: value for key, value in entry.plan.dataset.items() if key != "features"}
-    metric = {"metric": entry.summary["metric"]} if entry.summary else {}
-    task = {} if entry.plan.task is None else {"task": entry.plan.task}
-    return dict(flat(without_paths({"dataset": dataset, **task, **metric})))
 
 
 def _first_plan(entries: Sequence[Candidate]) -> Plan:
@@ -286,11 +272,6 @@ def _check_changes(
         why = "none of these models has an attention to choose"
         why = why if recipes else "finished runs keep their attention"
         raise ZooError(f"{why}; leave --attention out, or name a recipe of one that has.")
-
-
-def _measured(plan: Plan) -> list[Any] | None:
-    """Return what links are compared with in validation and test; None of nodes."""
-    return plan.task and [plan.task["compared"], plan.task["candidates"]]
 
 
 def _check_same_files(entry: Candidate, known: dict[str, tuple[str, str]]) -> None:

@@ -5,13 +5,13 @@ differs from others of the same model on the same graph; nothing else of a recip
 so that what was tuned for each graph is one row.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zoo.config.metadata import without_paths
+from zoo.config.metadata import stem_of, without_paths
 from zoo.config.recipe import UNTRAINED_KEYS, word
 from zoo.config.scores import figure, gain, lower_is_better
 from zoo.errors import ZooError
@@ -22,6 +22,21 @@ ALIKE = "≈"
 
 Cell = Callable[[str, bool, bool], str]
 """Writes a score: the text, whether it is the best of its graph, and whether it may be as good."""
+
+
+def groups(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[list[Any]]:
+    """Return items in groups, in their order, each like all others of its group.
+
+    >>> groups([1, 2, 11, 3], lambda one, other: abs(one - other) < 2)
+    [[1, 2], [11], [3]]
+    """
+    found: list[list[Any]] = []
+    for item in items:
+        fit = (group for group in found if all(alike(other, item) for other in group))
+        if (group := next(fit, None)) is None:
+            found.append(group := [])
+        group.append(item)
+    return found
 
 
 def flat(data: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -65,10 +80,11 @@ def tell_apart(
         for index in alike:
             said = (_said(key, options[index][key]) for key in keys if key in options[index])
             told[index] = ", ".join([name, *said])
-    for more in filter(None, (last, range(1, len(names) + 1))):
+    numbers = [f" ({number})" for number in range(1, len(names) + 1)]
+    for more in ([f", {text}" for text in last] or [""] * len(names), numbers):
         known = [*zip(places, told, strict=True)]
-        told = [f"{text}, {extra}" if known.count((place, text)) > 1 else text
-                for (place, text), extra in zip(known, more, strict=True)]  # fmt: skip
+        told = [f"{text}{end}" if known.count((place, text)) > 1 else text
+                for (place, text), end in zip(known, more, strict=True)]  # fmt: skip
     return told
 
 
@@ -91,8 +107,8 @@ def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> lis
 
 
 def _said(key: str, value: str) -> str:
-    """Return `dim 64` for `model.dim`, and a data set or a model by its name alone."""
-    if key in ("dataset.name", "model.name"):
+    """Return `dim 64` for `model.dim`; a data set, a model or a metric by its name alone."""
+    if key in ("dataset.name", "model.name", "metric"):
         return value
     return f"{key.removesuffix('.name').rpartition('.')[2]} {value}"
 
@@ -113,6 +129,28 @@ def model_names(
         attention = word(recipe["model"].get("attention") or "native")
         names.append(word(recipe["model"]) + (f", {attention}" if attention != "native" else ""))
     return tell_apart(names, [dict(flat(recipe)) for recipe in plain], graphs, runs)
+
+
+def graph_names(recipes: Sequence[Mapping[str, Any]], metrics: Sequence[str | None]) -> list[str]:
+    """Return what the column of each recipe is called: its data set, and what is asked of it.
+
+    Args:
+        recipes: every option written out, n of them, each of another question.
+        metrics: what the scores of each measure, None where it is not known.
+    """
+    asked = []
+    for recipe, metric in zip(recipes, metrics, strict=True):
+        dataset = {key: value for key, value in recipe["dataset"].items()
+                   if key not in ("features", "split")}  # fmt: skip
+        links = measured(recipe.get("task"))
+        asked.append(without_paths({"dataset": dataset, **links, "metric": metric}))
+    names = [stem_of(each["dataset"]["name"]) for each in asked]
+    return tell_apart(names, [dict(flat(each)) for each in asked])
+
+
+def measured(task: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return with what links are compared in validation and test; of nodes nothing."""
+    return {key: task[key] for key in ("compared", "candidates")} if task else {}
 
 
 def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -163,7 +201,8 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
     """
     metrics = scores.groupby("graph", sort=False)["metric"].first()
     several = metrics.nunique() > 1
-    heads = [f"{graph}, {metric}" if several else graph for graph, metric in metrics.items()]
+    heads = [f"{graph}, {metric}" if several and not graph.endswith(f", {metric}") else graph
+             for graph, metric in metrics.items()]  # fmt: skip
     ranks = _mean_ranks(scores)
     table = [["model", *heads, *(["mean rank"] if ranks else [])]]
     for model, own in scores.groupby("model", sort=False):
