@@ -28,6 +28,7 @@ SECTIONS = {
     "CONTRIBUTING.md: An encoding",
     "data/README.md: A graph larger than memory",
     "data/README.md: A graph of your own",
+    "docs/compare.md: Several graphs, and a table for a paper",
     "docs/forecasting.md: A table of sales",
     "docs/forecasting.md: Chickenpox",
     "docs/graphs.md: # Whole graphs: a class or a number for each of many",

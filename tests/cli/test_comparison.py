@@ -202,17 +202,18 @@ def test_the_help_opens_with_what_it_does_and_examples(command):
     code, said, _ = command("compare", "--help")
     said = " ".join(said.split())
     assert code == 0 and "--tuned" in said
-    assert said.index("Train recipes on one data set") < said.index("zoo compare sgformer-cora gat")
+    assert said.index("Train recipes, or read") < said.index("zoo compare sgformer-cora gat")
     lines = [each.strip() for each in command_of.__doc__.splitlines()]
     examples = [shlex.split(each)[2:] for each in lines if each.startswith("zoo compare")]
-    assert len(examples) == 5
+    assert len(examples) == 6
     for words in examples:
         assert shlex.join(words[:1]) in said
         if "--attention" not in words and not words[0].startswith("runs/"):
             options = {"tuned": "--tuned" in words}
             if words[0] == "--dataset":
-                options["dataset"] = words[1]
+                options["datasets"] = [words[1]]
                 words = words[2:]
+            words = words[: words.index("--latex")] if "--latex" in words else words
             given = [each for each in words if not each.startswith("--")]
             changes = [each for each in given if "=" in each]
             found = candidates([each for each in given if "=" not in each], changes, **options)

@@ -80,7 +80,7 @@ class Page(HTMLParser):
     def handle_data(self, data):
         """Read text."""
         within = self._open[-1] if self._open else ""
-        if within in ("td", "th"):
+        if within in ("td", "th", "b"):
             self._rows[-1][-1] += data
         elif within == "caption":
             self._caption += data

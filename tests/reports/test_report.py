@@ -19,7 +19,9 @@ from sentences import write_pairs
 import zoo
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
+from zoo.reports.history import read_history
 from zoo.reports.report import write_report
+from zoo.reports.several_runs import distinct_names
 from zoo.runs.compare import candidates, compare
 from zoo.system.files import held
 
@@ -297,7 +299,9 @@ def test_scores_are_of_the_metric_of_the_training(place, tmp_path):
     assert page.tables["Score by degree"][0][2] == "macro-f1"
     page = Page(write_report([place["gcn"], said["folder"]], tmp_path / "both.html"))
     assert page.tables["Score by degree"][0][1:3] == ["count", "accuracy"]  # of one run
-    assert "another metric" in page.text and "not set against each other" in page.text
+    assert "another metric" in page.text
+    [heads, *_] = page.tables["Test scores of the models on each graph"]
+    assert heads[1:3] == ["mine, accuracy", "mine, macro-f1"]
     train = {"epochs": 1, "metric": "mae", "batching": "snapshots"}
     page = Page(write_report(trained(tmp_path, series(tmp_path), "gru", train=train, seeds=[0])))
     assert "the weights score" not in page.text
@@ -460,28 +464,52 @@ def test_what_differs_is_listed_and_nothing_else(compared):
 
 def test_runs_are_drawn_beside_each_other(compared, page, place):
     rows = compared.table("Score by homophily")
-    own = [[row[0], *row[2:]] for row in rows if row[1] == place["gcn"].name]
+    own = [[row[0], *row[2:]] for row in rows if row[1] == "gcn"]
     assert own == page.table("Score by homophily")
-    assert {row[1] for row in rows} == {place["gcn"].name, place["mlp"].name}
+    assert {row[1] for row in rows} == {"gcn", "mlp"}
     assert {"Training loss of the runs", "Validation score of the runs"} <= set(compared.tables)
     f1 = [row[-1] for row in compared.table("F1 of each class")]
     assert f1 == [row[3] for row in page.table("Test nodes by their true class")][:3]
 
 
-def test_runs_of_other_data_are_not_set_against_each_other(place, tmp_path, command):
+def test_runs_of_other_data_are_columns_of_a_table(place, tmp_path, command):
     other = trained(tmp_path / "runs", "karate", "gcn", train={"epochs": 2}, seeds=[0])
-    assert command("report", place["gcn"], other)[0] == 0
+    assert command("report", place["gcn"], place["mlp"], other)[0] == 0
     page = Page(tmp_path / "report.html")  # in the current folder
-    assert "are not set against each other" in page.text
     assert "of other data than the first run" in page.text
-    assert {row[4] for row in page.table("Scores of the runs")} == {""}
+    heads, *rows = page.tables["Test scores of the models on each graph"]
+    assert heads == ["model", "mine", "karate"]  # of ranks there are too few
+    found = compare(candidates([str(place["mlp"]), str(place["gcn"])]), runs=place["gcn"].parent)
+    scores = {each["model"]: f"{each['test']['mean']:.4f}" for each in found}
+    assert {row[0]: row[1].split()[0] for row in rows} == scores
+    assert ("≈" in "".join(rows[1])) == bool(found[1]["difference"]["noise"])
+    assert rows[1][2] == "–" or rows[0][2] == "–"
+    assert "difference" not in page.tables["Scores of the runs, mean and standard deviation over "
+                                           "seeds"][0]  # fmt: skip
 
 
-def test_runs_of_another_graph_of_the_same_name_are_not_either(place, tmp_path):
+def test_runs_of_another_graph_of_the_same_name_are_not_set_against_each_other(place, tmp_path):
     data = {**place["data"], "name": str(write_graph(tmp_path / "mine"))}
     other = trained(tmp_path / "runs", data, "gcn", train={"epochs": 2}, seeds=[0])
     page = Page(write_report([place["gcn"], other], tmp_path / "report.html"))
-    assert "are not set against each other" in page.text
+    heads = page.tables["Test scores of the models on each graph"][0]
+    assert heads[:3] == ["model", "mine (1)", "mine (2)"]
+
+
+def test_runs_of_one_recipe_are_told_apart(tmp_path):
+    """In tables, lines and legends: by data set and options, and if these are alike by folders."""
+    runs, path = [], tmp_path / "gf.yaml"
+    for data, dim in (("karate", 4), ("sbm", 4), ("karate", 8), ("karate", 8)):
+        spec = f"{{name: {data}{', nodes: 40' if data == 'sbm' else ''}}}"
+        path.write_text(f"# t\ndataset: {spec}\nmodel: {{name: gcn, dim: {dim}}}\n"
+                        "train: {epochs: 1}\n")  # fmt: skip
+        runs.append(Path(zoo.run_recipe(path, runs=tmp_path / "runs")["folder"]))
+    names = ["gf, karate, dim 4", "gf, sbm, dim 4",
+             *(f"gf, karate, dim 8, {run.name}" for run in runs[2:])]  # fmt: skip
+    assert distinct_names([read_history(run) for run in runs]) == names
+    assert distinct_names([read_history(run) for run in runs[:2]]) == ["gf, karate", "gf, sbm"]
+    page = Page(write_report(runs[:2], tmp_path / "page.html"))
+    assert page.tables["Training loss of the runs"][0][1:] == ["gf, karate", "gf, sbm"]
 
 
 def test_runs_that_predict_another_column_are_not_drawn_beside(tmp_path):

@@ -295,9 +295,12 @@ def test_links_are_compared_with_links_that_are_measured_alike(tmp_path, monkeyp
     added = [entry.plan for entry in candidates(["one.yaml"], tuned=True)][1:]
     assert {plan.model["name"] for plan in added} == {"gcn", "mlp"}
     assert all(plan.task["decoder"] == "dot" and plan.split == LinkData.split for plan in added)
-    for other in ("two.yaml", "nodes.yaml"):
-        with pytest.raises(ZooError, match=f"one.yaml and {other} are not measured alike"):
-            candidates(["one.yaml", other])
+    every = candidates(["one.yaml", "two.yaml", "nodes.yaml"], baselines=False)
+    assert [each.graph for each in every] == [
+        "karate, candidates 1",
+        "karate, candidates 9",
+        "karate",
+    ]
 
 
 def test_links_are_compared_with_the_pairs_of_a_table(tmp_path):

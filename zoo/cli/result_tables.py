@@ -2,12 +2,15 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from zoo.cli.console import errors, out, plain
 from zoo.config.scores import figure, lower_is_better, signed, with_deviation
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CLASSES = 20
 """Classes that the table of an evaluation has at most."""
@@ -199,6 +202,25 @@ def comparison(summaries: list[dict[str, Any]]) -> None:
     out.print(costs)
     for sentence in (*mark_notes(summaries), *other_notes(summaries)):
         out.print(plain(sentence))
+
+
+def results(scores: "DataFrame", notes: Sequence[str]) -> None:
+    """Print the scores of models on graphs, the best of each in bold, and sentences about them."""
+    from zoo.runs.results_table import ALIKE, cells
+
+    def cell(text: str, best: bool, alike: bool) -> str:
+        text = f"{text} {ALIKE if alike else ' '}"  # in line with those that are marked
+        return f"[bold]{text}[/]" if best else text
+
+    heads, *rows = cells(scores, cell)
+    table = Table(box=None, pad_edge=False)
+    for place, head in enumerate(heads):
+        table.add_column(plain(head), justify="right" if place else "left", overflow="fold")
+    for model, *own in rows:
+        table.add_row(plain(model), *own)
+    out.print(table)
+    for note in notes:
+        out.print(plain(note))
 
 
 def _difference(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:

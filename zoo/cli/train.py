@@ -1,4 +1,4 @@
-"""The commands that train, and read runs: train, reproduce, compare, finetune, report."""
+"""The commands that train, and read runs: train, reproduce, compare, results, finetune, report."""
 
 import contextlib
 import json
@@ -371,6 +371,17 @@ def _reproduce_all(
     sys.exit(1 if {"FAIL", "error"} & {*states} else 0)
 
 
+LatexFile, CsvFile, MarkdownFile, FigureFile = (
+    Annotated[Path | None, typer.Option(metavar="FILE", help=text, callback=typed_path)]
+    for text in (
+        "Write the table for a paper, .tex, with booktabs.",
+        "Write the scores, a line for each model and graph.",
+        "Write the table in Markdown, .md.",
+        "Draw the scores: .svg, .pdf or .png.",
+    )
+)
+
+
 @app.command()
 def compare(
     words: Annotated[
@@ -381,7 +392,8 @@ def compare(
         ),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Each model's recipe for this data set, as it is tuned.")
+        list[str] | None,
+        typer.Option(help="Each model's recipe for this data set, as it is tuned; again for more."),
     ] = None,
     attention: Annotated[
         list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
@@ -397,16 +409,21 @@ def compare(
         Path, typer.Option(help="Where runs are looked for and written.", callback=typed_path)
     ] = Path("runs"),
     again: Annotated[bool, typer.Option("--again", help="Train even what is finished.")] = False,
+    latex: LatexFile = None,
+    csv: CsvFile = None,
+    markdown: MarkdownFile = None,
+    figure: FigureFile = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train recipes on one data set, or read their finished runs, into one table.
+    """Train recipes, or read their finished runs, into one table.
 
     zoo compare sgformer-cora gat-cora train.epochs=200 'seeds=[0, 1, 2]'
     zoo compare sgformer-cora --attention native --attention rba
     zoo compare sgformer-cora --tuned
     zoo compare --dataset cora train.epochs=200 train.patience=50
     zoo compare runs/sgformer-cora-20261121-120000 gcn-cora
+    zoo compare sgformer-cora sgformer-citeseer --latex table.tex
 
     A GCN and an MLP are added where none is named: with their default
     options, on the data, splits and seeds of the first recipe, and with its
@@ -416,14 +433,19 @@ def compare(
     Beside each score stands its difference from the best one, over pairs of
     one seed and split, with a 95 % interval; `noise` where that holds 0.
 
+    Of several data sets it is a table with a column for each, as of
+    `zoo results`, and baselines are added on each.
+
     What a recipe that is named imports is run; of finished runs nothing is.
     """
     from zoo.runs.compare import candidates
     from zoo.runs.compare import compare as train_and_compare
+    from zoo.runs.results_table import check_files
 
+    files = check_files({"latex": latex, "csv": csv, "markdown": markdown, "figure": figure})
     changes = [text for text in words or [] if "=" in text and not os.path.exists(text)]
     sources = [text for text in words or [] if text not in changes]
-    entries = candidates(sources, changes, dataset, attention or [], tuned)
+    entries = candidates(sources, changes, dataset or [], attention or [], tuned)
     options = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:
         with graceful_shutdown():
@@ -432,10 +454,55 @@ def compare(
         which = "the same command without --again" if again else "the same command"
         console.complain(f"stopped; {which} reads what is finished, and goes on.")
         sys.exit(exit_code())
+    _tell_comparison(summaries, files, as_json)
+
+
+@app.command()
+def results(
+    runs: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A folder of runs.", callback=typed_path)
+    ] = Path("runs"),
+    latex: LatexFile = None,
+    csv: CsvFile = None,
+    markdown: MarkdownFile = None,
+    figure: FigureFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put the finished runs of a folder into one table, and train nothing.
+
+    zoo results
+    zoo results runs --latex table.tex --figure scores.pdf
+
+    A row is a model, a column a graph. The best of each graph is bold, and
+    what is not significantly worse is marked. Of runs of the very same
+    training it takes the latest. On one graph the table is that of
+    `zoo compare`.
+    """
+    from zoo.runs.compare import compare as side_by_side
+    from zoo.runs.compare import finished_runs
+    from zoo.runs.results_table import check_files
+
+    files = check_files({"latex": latex, "csv": csv, "markdown": markdown, "figure": figure})
+    entries = finished_runs(runs, console.remark)
+    _tell_comparison(side_by_side(entries, runs=runs, tell=console.remark), files, as_json)
+
+
+def _tell_comparison(summaries: list[dict[str, Any]], files: Sequence[Path], as_json: bool) -> None:
+    """Print what was compared, on one graph or several, and write it to files."""
+    from zoo.runs.compare import notes
+    from zoo.runs.results_table import results_table, sentences, write
+
+    scores = results_table(summaries)
+    told = [*sentences(scores), *notes(summaries)]
     if as_json:
         typer.echo(json.dumps(summaries))
-    else:
+    elif scores["graph"].nunique() == 1:
         result_tables.comparison(summaries)
+    else:
+        result_tables.results(scores, told)
+    for path in files:
+        write(scores, told, path)
+        console.remark(f"written: {path}")
 
 
 class Beside(StrEnum):

@@ -139,12 +139,12 @@ def _print_comparison(folders: list[str], device: Device, runs: Path) -> None:
 
 def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
     """Return a study that was begun, or that of a recipe, in a folder of its own."""
-    from zoo.runs.run_folder import new_folder
+    from zoo.runs.run_folder import new_folder, run_name
     from zoo.runs.tune import Tuning
 
     if begun is not None:
         return Tuning(begun, **options)
-    folder = new_folder(runs, f"tune-{recipe.name}")
+    folder = new_folder(runs, f"tune-{run_name(recipe)}")
     try:
         return Tuning(folder, recipe, **options)
     finally:

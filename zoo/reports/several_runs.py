@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
-from zoo.config.recipe import UNTRAINED_KEYS, word
+from zoo.config.recipe import word
 from zoo.config.scores import (
     compare_to_best,
     differing_target,
@@ -21,6 +22,18 @@ from zoo.reports.answers import Answered, Answers
 from zoo.reports.figures import curves
 from zoo.reports.history import History
 from zoo.reports.html import Part, Table, build_page
+from zoo.runs.results_table import (
+    ALIKE,
+    cells,
+    flat,
+    graph_names,
+    groups,
+    measured,
+    model_names,
+    results_table,
+    sentences,
+    tell_apart,
+)
 
 
 def comparison_page(runs: Sequence[History], answers: Sequence[Answers]) -> str:
@@ -42,7 +55,7 @@ def comparison_page(runs: Sequence[History], answers: Sequence[Answers]) -> str:
         " and ".join(names) if len(names) < 4 else f"{len(names)} runs",
         f"{len(runs)} runs on {', '.join(data)}, by {', '.join(metrics) or 'their score'}",
         {
-            "Scores": _scores(series, metrics),
+            "Scores": _scores(series),
             "What differs": _differences(series),
             "Training": [("figures", curves(epochs, " / ".join(metrics), " of the runs"))],
             "Classes": _classes(alike),
@@ -55,11 +68,10 @@ def comparison_page(runs: Sequence[History], answers: Sequence[Answers]) -> str:
 
 
 def distinct_names(runs: Sequence[History]) -> list[str]:
-    """Return what each run is called: its recipe, or its folder where several share that."""
-    recipes = [run.name for run in runs]
-    names = [run.name if recipes.count(run.name) == 1 else run.folder.name for run in runs]
-    return [name if names.count(name) == 1 else f"{name} ({place + 1})"
-            for place, name in enumerate(names)]  # fmt: skip
+    """Return what each run is called: its recipe, with what tells it from others of this name."""
+    names = [word(run.recipe["model"]) if run.name == "recipe" else run.name for run in runs]
+    options = [dict(flat(run.public_recipe())) for run in runs]
+    return tell_apart(names, options, last=[run.folder.name for run in runs])
 
 
 def _alike(
@@ -78,22 +90,18 @@ def _alike(
     return {
         name: seeds
         for name, seeds in answered.items()
-        if kind(name) == kind(first) and _of_one_question([series[first], series[name]])
+        if kind(name) == kind(first) and _of_one_question(series[first], series[name])
     }
 
 
-def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> list[Part]:
+def _scores(series: Mapping[str, History]) -> list[Part]:
     known = {name: run for name, run in series.items() if run.results}
     if not known:
         return [("text", "No run has come to a score yet.")]
     remarks = [f"{name}: no seed has come to a score yet." for name in series if name not in known]
+    if len(asked := groups(known.values(), _of_one_question)) > 1:
+        return [*_on_several_graphs(asked), ("remarks", remarks), ("table", _table(known))]
     tests = {name: {"recipe": name, "seeds": run.results} for name, run in known.items()}
-    if len(metrics) > 1 or not _of_one_question([*known.values()]):
-        why = (
-            "The runs are of different data, or of different questions to them, and are not set "
-            "against each other."
-        )
-        return [("remarks", [why, *remarks]), ("table", _table(known, {}))]
     means = {name: spread([seed["test"] for seed in run.results])["mean"]
              for name, run in known.items()}  # fmt: skip
     best, *others = sorted(known, key=lambda name: -gain(known[name].metric, means[name]))
@@ -113,17 +121,43 @@ def _scores(series: Mapping[str, History], metrics: Sequence[str]) -> list[Part]
     return [("table", _table(ordered, cells)), ("text", note), ("remarks", remarks)]
 
 
-def _table(runs: Mapping[str, History], differences: Mapping[str, Sequence[str]]) -> Table:
-    """Return the scores of runs, with the differences of some from the best."""
+def _on_several_graphs(asked: Sequence[Sequence[History]]) -> list[Part]:
+    """Return the table of runs of several questions, those of one in each group: a column each."""
+    firsts = [first for first, *_ in asked]
+    graphs = graph_names([run.recipe for run in firsts], [run.metric for run in firsts])
+    runs = [(graph, run) for graph, group in zip(graphs, asked, strict=True) for run in group]
+    models = model_names([run.recipe for _, run in runs], [graph for graph, _ in runs],
+                         [run.folder.name for _, run in runs])  # fmt: skip
+    rows = [{"model": model, "graph": graph, "recipe": model, "metric": run.metric,
+             "seeds": run.results, "test": spread([seed["test"] for seed in run.results])}
+            for model, (graph, run) in zip(models, runs, strict=True)]  # fmt: skip
+    best = {row["graph"]: row for row in sorted(
+        rows, key=lambda row: gain(row["metric"], row["test"]["mean"]))}  # fmt: skip
+    scores = results_table([{**row, **compare_to_best(row, best[row["graph"]])} for row in rows])
+    heads, *lines = cells(scores, _cell)
+    caption = "Test scores of the models on each graph"
+    return [("table", Table(caption, heads, lines)), ("text", " ".join(sentences(scores)))]
+
+
+def _cell(text: str, best: bool, alike: bool) -> str:
+    return Markup("<b>{}</b>").format(text) if best else f"{text} {ALIKE}" if alike else text
+
+
+def _table(
+    runs: Mapping[str, History], differences: Mapping[str, Sequence[str]] | None = None
+) -> Table:
+    """Return the scores of runs, and where they are of one graph the differences from the best."""
     rows = []
     for name, run in runs.items():
         seeds = pd.DataFrame(run.results)
         test, val = (with_deviation(spread([*seeds[part]])) for part in ("test", "val"))
-        rows.append([name, test, *differences.get(name, ("", "", "")), val, len(seeds),
-                     f"{seeds['epochs'].mean():.0f}", seeds["parameters"][0],
-                     f"{1000 * seeds['seconds_per_epoch'].median():,.0f}", run.state])  # fmt: skip
-    columns = ["run", "test", "difference", "95 % interval", "remark", "validation", "seeds",
-               "epochs", "parameters", "ms per epoch", "state"]  # fmt: skip
+        apart = [] if differences is None else differences.get(name, ("", "", ""))
+        rows.append([name, test, *apart, val, len(seeds), f"{seeds['epochs'].mean():.0f}",
+                     seeds["parameters"][0], f"{1000 * seeds['seconds_per_epoch'].median():,.0f}",
+                     run.state])  # fmt: skip
+    apart = [] if differences is None else ["difference", "95 % interval", "remark"]
+    columns = ["run", "test", *apart, "validation", "seeds", "epochs", "parameters",
+               "ms per epoch", "state"]  # fmt: skip
     return Table("Scores of the runs, mean and standard deviation over seeds", columns, rows)
 
 
@@ -136,13 +170,14 @@ def _difference(difference: Mapping[str, Any]) -> tuple[str, str, str]:
     return mean, interval, "noise" if difference["noise"] else ""
 
 
-def _of_one_question(runs: Sequence[History]) -> bool:
-    """Return whether all runs predict the same, of the same files as far as these are known."""
-    first, files = runs[0], _files(runs[0])
-    return not any(
-        differing_target(first.recipe["dataset"], run.recipe["dataset"])
-        or any(files.get(name, sha256) != sha256 for name, sha256 in _files(run).items())
-        for run in runs
+def _of_one_question(run: History, other: History) -> bool:
+    """Return whether two predict the same, of the same files as far as these are known."""
+    files = _files(run)
+    return (
+        run.metric == other.metric
+        and measured(run.recipe.get("task")) == measured(other.recipe.get("task"))
+        and not differing_target(run.recipe["dataset"], other.recipe["dataset"])
+        and all(files.get(name, sha256) == sha256 for name, sha256 in _files(other).items())
     )
 
 
@@ -152,28 +187,14 @@ def _files(run: History) -> dict[str, str]:
 
 def _differences(series: Mapping[str, History]) -> list[Part]:
     """Return the keys of the recipes whose values are not the same in all."""
-    flat = {name: dict(_flat(run.public_recipe())) for name, run in series.items()}
-    keys = list(dict.fromkeys(key for recipe in flat.values() for key in recipe))
-    rows = [[key, *(recipe.get(key, "–") for recipe in flat.values())] for key in keys
-            if len({recipe.get(key) for recipe in flat.values()}) > 1]  # fmt: skip
+    recipes = {name: dict(flat(run.public_recipe())) for name, run in series.items()}
+    keys = list(dict.fromkeys(key for recipe in recipes.values() for key in recipe))
+    rows = [[key, *(recipe.get(key, "–") for recipe in recipes.values())] for key in keys
+            if len({recipe.get(key) for recipe in recipes.values()}) > 1]  # fmt: skip
     if not rows:
         return [("text", "The recipes are the same, every value.")]
-    return [("table", Table("Values of the recipes that differ", ["key", *flat], rows,
-                            words=len(flat) + 1))]  # fmt: skip
-
-
-_WORDS = {"None": "none", "True": "true", "False": "false"}
-
-
-def _flat(data: Mapping[str, Any], before: str = ""):
-    """Yield the values of nested options, as text, with their dotted keys."""
-    for key, value in data.items():
-        if not before and key in UNTRAINED_KEYS:
-            continue
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", _WORDS.get(str(value), str(value))
+    return [("table", Table("Values of the recipes that differ", ["key", *recipes], rows,
+                            words=len(recipes) + 1))]  # fmt: skip
 
 
 def _classes(series: Mapping[str, Sequence[Answered]]) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Recipes and finished runs of one data set, side by side, and the baselines beside them.
+"""Recipes and finished runs, side by side on each graph, and the baselines beside them.
 
 A comparison is fair where all have the same budget: added baselines train as long as the first
 recipe. Each is trained by a process of its own: the peak of memory is then its own too, and what
@@ -33,10 +33,18 @@ from zoo.runs.earlier_runs import (
     is_of_this_code,
     resume_apart,
     train_apart,
+    trained_options,
 )
 from zoo.runs.prepare import hash_data_files
 from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.runs.run_folder import read_environment, read_json, read_recipe, read_summary
+from zoo.runs.results_table import graph_names, groups, measured, model_names
+from zoo.runs.run_folder import (
+    is_summarised,
+    read_environment,
+    read_json,
+    read_recipe,
+    read_summary,
+)
 from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
@@ -75,6 +83,7 @@ class Candidate(NamedTuple):
         changes: the overrides of a baseline of default options.
         unreached: the overrides of others, which a run that was named had not.
         same_code: whether the run that was named is by this code of the zoo's models.
+        graph: what its data set is called among those that are compared.
     """
 
     plan: Plan
@@ -84,25 +93,27 @@ class Candidate(NamedTuple):
     changes: tuple[str, ...] = ()
     unreached: tuple[str, ...] = ()
     same_code: bool = True
+    graph: str = ""
 
 
 def candidates(
     sources: Sequence[str],
     overrides: Sequence[str] = (),
-    dataset: str | None = None,
+    datasets: Sequence[str] = (),
     attentions: Sequence[str] = (),
     tuned: bool = False,
     baselines: bool = True,
 ) -> list[Candidate]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
-    A baseline that is added has its default options and the budget, seeds and splits of the first.
+    They are compared on each data set by itself, one after the other. A baseline that is added has
+    its default options and the budget, seeds and splits of the first on that data set.
 
     Args:
         sources: names or files of recipes, or folders of finished runs.
         overrides: `KEY=VALUE` changes of every recipe that is not a finished run, and of the added
             baselines; those of an option of the model reach a baseline that has this option.
-        dataset: also every recipe called MODEL-DATASET; where there is none, every model with its
+        datasets: also every recipe called MODEL-DATASET; where there is none, every model with its
             default options.
         attentions: each recipe whose model attends is compared with each of these: a word, or
             `{name: rba, size: 512}`. Without any, recipes stay as they are.
@@ -110,40 +121,107 @@ def candidates(
         baselines: add those of `BASELINES` that are missing.
 
     Raises:
-        ZooError: nothing to compare, a recipe or run that cannot be read, several data sets, or
-            finished runs alone that are to be changed.
+        ZooError: nothing to compare, a recipe or run that cannot be read, or finished runs alone
+            that are to be changed.
     """
     entries = [_read(source, overrides) for source in sources]
-    names = list(sources)
-    if dataset is not None:
+    for dataset in datasets:
         known = [entry.plan.recipe.name for entry in entries]
         others = _all_of(dataset, overrides)
         entries += [entry for entry in others if entry.plan.recipe.name not in known]
-        names += [entry.plan.recipe.name for entry in entries[len(sources) :]]
     if not entries:
         raise ZooError(
             "nothing to compare: write names of recipes (`zoo list recipes`), folders of finished "
             "runs, or `--dataset cora` for every model with a recipe for it."
         )
-    _check_one_dataset(names, entries)
     _check_changes(entries, overrides, attentions)
-    entries = _with_splits(entries)
+    compared = []
+    for group in _by_graph(_with_splits(entries)):
+        missing = _missing(group) if baselines else []
+        first = _first_plan(group)
+        words = [*dict.fromkeys(attentions)]
+        varied = [each for entry in group for each in _with_attentions(entry, words)]
+        added = [_baseline(model, first, overrides, tuned) for model in missing]
+        varied += [entry._replace(added=True) for entry in added]
+        varied = [entry._replace(graph=group[0].graph) for entry in varied]
+        files: dict[str, tuple[str, str]] = {}
+        for entry in varied:
+            _check_same_files(entry, files)
+        compared += varied
+    return compared
+
+
+def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -> list[Candidate]:
+    """Return the finished runs in a folder, to be compared: the latest of each training.
+
+    Args:
+        runs: a folder of runs.
+        tell: called with a sentence about each run that is left out: one that cannot be read, and
+            one whose data have changed before a later run.
+
+    Raises:
+        ZooError: there is no finished run.
+    """
+    found = [path.parent for path in runs.glob("*/summary.json") if is_summarised(path.parent)]
+    found.sort(key=lambda folder: (folder / "summary.json").stat().st_mtime, reverse=True)
+    entries: dict[str, Candidate] = {}
+    for folder in found:
+        try:
+            entry = _read(str(folder), ())
+            entries.setdefault(json.dumps(trained_options(entry.plan)), entry)
+        except ZooError as error:
+            tell(f"{folder} is left out: {error}")
+    kept = []
+    for group in sorted(_by_graph([*entries.values()]), key=lambda group: group[0].graph):
+        files: dict[str, tuple[str, str]] = {}
+        for entry in group:
+            try:
+                _check_same_files(entry, files)
+                kept.append(entry)
+            except ZooError as error:
+                tell(f"{entry.summary['folder']} is left out: {error}")
+    if not kept:
+        raise ZooError(f"there is no finished run in {runs}; name a folder of runs.")
+    return kept
+
+
+def _by_graph(entries: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return entries with what their graph is called, those of one question to one together."""
+    found = groups(entries, _of_one_question)
+    firsts = [first for first, *_ in found]
+    metrics = [first.summary and first.summary["metric"] for first in firsts]
+    names = graph_names([first.plan.plain() for first in firsts], metrics)
+    return [[entry._replace(graph=name) for entry in group]
+            for name, group in zip(names, found, strict=True)]  # fmt: skip
+
+
+def _of_one_question(entry: Candidate, other: Candidate) -> bool:
+    """Return whether two predict the same of the same data, and are measured alike."""
+    metrics = {each.summary["metric"] for each in (entry, other) if each.summary}
+    return (
+        differing_target(entry.plan.dataset, other.plan.dataset) is None
+        and measured(entry.plan.task) == measured(other.plan.task)
+        and len(metrics) < 2
+    )
+
+
+def _first_plan(entries: Sequence[Candidate]) -> Plan:
+    """Return the plan that baselines take their data, budget, seeds and splits of."""
     first = entries[0].plan
     # A recipe without edges says nothing of those that a baseline is to learn from.
     wired = next((e.plan for e in entries if e.plan.graph["name"] != "none"), first)
-    first = dataclasses.replace(first, graph=wired.graph)
+    return dataclasses.replace(first, graph=wired.graph)
+
+
+def _missing(entries: Sequence[Candidate]) -> list[str]:
+    """Return the baselines of the entries' task that are not among them."""
+    first = _first_plan(entries)
     present = {entry.plan.model["name"] for entry in entries}
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
-    fit = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
-    missing = [model for model in fit if baselines and model not in present]
-    if baselines and any(entry.summary is None for entry in entries):
-        missing += [model for model in _of_few_labels(first) if model not in present]
-    attentions = [*dict.fromkeys(attentions)]
-    entries = [varied for entry in entries for varied in _with_attentions(entry, attentions)]
-    for model in missing:
-        entries.append(_baseline(model, first, overrides, tuned)._replace(added=True))
-    _check_same_files(entries)
-    return entries
+    missing = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
+    if any(entry.summary is None for entry in entries):
+        missing += _of_few_labels(first)
+    return [model for model in missing if model not in present]
 
 
 def _of_few_labels(plan: Plan) -> list[str]:
@@ -196,44 +274,25 @@ def _check_changes(
         raise ZooError(f"{why}; leave --attention out, or name a recipe of one that has.")
 
 
-def _check_one_dataset(names: Sequence[str], entries: Sequence[Candidate]) -> None:
-    """Refuse several data sets; recipes and runs are named as they were written."""
-    first = entries[0].plan.dataset
-    for name, entry in zip(names, entries, strict=True):
-        if key := differing_target(first, entry.plan.dataset):
+def _check_same_files(entry: Candidate, known: dict[str, tuple[str, str]]) -> None:
+    """Refuse one's own data that have changed between one run and another, or since a run.
+
+    Args:
+        entry: one of those that are compared on a graph.
+        known: who before it has read which file, and its SHA-256; its own are added.
+    """
+    name, recorded = entry.plan.recipe.name, None
+    if entry.summary is not None:
+        name = entry.summary["folder"]
+        recorded = read_environment(Path(name))
+    for path, sha256 in hash_data_files(entry.plan, recorded and recorded.files).items():
+        other, first = known.setdefault(path, (name, sha256))
+        if sha256 != first:
             raise ZooError(
-                f"{names[0]} has {first[key]} for `dataset.{key}` and {name} has "
-                f"{entry.plan.dataset[key]}; compare recipes and runs of one data set."
+                f"{path} of {other} is not that of {name}: it has changed in between, and "
+                "their scores are of different data. Put the former file back, or train anew "
+                "what is of it."
             )
-        if _measured(entries[0].plan) != _measured(entry.plan):
-            raise ZooError(
-                f"{names[0]} and {name} are not measured alike: one is of nodes and one of links, "
-                "or links are compared with other pairs. Write the same `task`, with the same "
-                "`compared` and `candidates`."
-            )
-
-
-def _measured(plan: Plan) -> list[Any] | None:
-    """Return what links are compared with in validation and test; None of nodes."""
-    return plan.task and [plan.task["compared"], plan.task["candidates"]]
-
-
-def _check_same_files(entries: Sequence[Candidate]) -> None:
-    """Refuse one's own data that have changed between one run and another, or since a run."""
-    known: dict[str, tuple[str, str]] = {}
-    for entry in entries:
-        name, recorded = entry.plan.recipe.name, None
-        if entry.summary is not None:
-            name = entry.summary["folder"]
-            recorded = read_environment(Path(name))
-        for path, sha256 in hash_data_files(entry.plan, recorded and recorded.files).items():
-            other, first = known.setdefault(path, (name, sha256))
-            if sha256 != first:
-                raise ZooError(
-                    f"{path} of {other} is not that of {name}: it has changed in between, and "
-                    "their scores are of different data. Put the former file back, or train anew "
-                    "what is of it."
-                )
 
 
 def _all_of(dataset: str, overrides: Sequence[str]) -> list[Candidate]:
@@ -339,15 +398,16 @@ def compare(
     quiet: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Row]:
-    """Return the summary of every entry, the best test score first; train what is not finished.
+    """Return the summary of every entry, graph by graph, the best test score of each first.
 
-    Each summary also says whether it was `read` from an earlier run, or `named` as one, is `tuned`,
-    and has the `same_budget` and the `same_ways` as the first entry, and the `same_splits` as the
-    best; its `budget` and `ways`; the means over seeds of the `epochs` run and of the `best_epoch`;
-    the `changes` of a baseline of default options, and those that left it `unreached`; whether it
-    is of the `same_code`, `starts_from` other weights, and how many nodes of validation and test
-    these had `seen`; and the `difference` from the best, with its interval and whether that is
-    `noise`: None for the best, and where seeds or splits are others.
+    What is not finished is trained. Each summary also says its `graph` and `model`, what a column
+    and a row of a table are called, whether it was `read` from an earlier run, or `named` as one,
+    is `tuned`, and has the `same_budget` and the `same_ways` as the first entry of its graph, and
+    the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
+    and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
+    `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
+    of validation and test these had `seen`; and the `difference` from the best, with its interval
+    and whether that is `noise`: None for the best, and where seeds or splits are others.
 
     Args:
         entries: from `candidates`.
@@ -363,6 +423,7 @@ def compare(
             are read, unless `again` is asked for again.
     """
     rows: list[Row] = []
+    plans: list[Plan] = []
     missing: list[str] = []
     for number, entry in enumerate(entries, start=1):
         known = entry.summary or (None if again else find_finished(entry.plan, runs))
@@ -387,9 +448,17 @@ def compare(
             tell(f"{summary['recipe']} is named twice and compared once.")
             continue
         rows.append({**_row(entry, summary), "read": known is not None})
+        plans.append(entry.plan)
     for sentence in missing:
         tell(sentence)
-    return _side_by_side(rows)
+    graphs = [row["graph"] for row in rows]
+    runs_of = [Path(row["folder"]).name for row in rows]
+    for row, model in zip(
+        rows, model_names([plan.plain() for plan in plans], graphs, runs_of), strict=True
+    ):
+        row["model"] = model
+    return [each for graph in dict.fromkeys(graphs)
+            for each in _side_by_side([row for row in rows if row["graph"] == graph])]  # fmt: skip
 
 
 def _side_by_side(rows: list[Row]) -> list[Row]:
@@ -430,6 +499,7 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
     start = Path(summary["folder"]) / "start_from.json"
     return {
         **summary,
+        "graph": entry.graph,
         "tuned": entry.tuned,
         "named": entry.summary is not None,
         "changes": list(entry.changes),
@@ -545,3 +615,12 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
     for remark, named in remarks.items():
         if named:
             yield f"{remark}: {', '.join(row['recipe'] for row in named)}."
+
+
+def notes(rows: list[Row]) -> Iterator[str]:
+    """Say what else to know of the rows of several graphs, graph by graph."""
+    for graph in dict.fromkeys(row["graph"] for row in rows):
+        own = [{**row, "read": row["read"] and not row["named"]}
+               for row in rows if row["graph"] == graph]  # fmt: skip
+        for sentence in (*mark_notes(own), *other_notes(own)):
+            yield f"{graph}: {sentence.removeprefix('* ')}"

@@ -75,7 +75,7 @@ def _same_training(plan: Plan, runs: Path) -> Iterator[Path]:
     folders = sorted(runs.glob(f"{glob.escape(plan.recipe.name)}-*"), reverse=True)
     if not folders:  # data is not read for nothing
         return
-    trained, files = _trained(with_split(plan)), hash_files(plan)
+    trained, files = trained_options(with_split(plan)), hash_files(plan)
     for folder in folders:
         try:
             other = resolve(load_recipe(read_recipe(folder)[0]))
@@ -84,11 +84,11 @@ def _same_training(plan: Plan, runs: Path) -> Iterator[Path]:
             continue
         same = recorded is None or not recorded.files or files.items() <= recorded.files.items()
         code = None if recorded is None else recorded.imports
-        if _trained(other) == trained and code in (None, plan.code) and same:
+        if trained_options(other) == trained and code in (None, plan.code) and same:
             yield folder
 
 
-def _trained(plan: Plan) -> dict[str, Any]:
+def trained_options(plan: Plan) -> dict[str, Any]:
     """Return all of a plan that the numbers of a run depend on.
 
     What it should reach is no part of that, nor whether its steps are recorded: they are the same.

@@ -37,6 +37,7 @@ from zoo.runs.run_folder import (
     new_folder,
     read_environment,
     read_recipe,
+    run_name,
     silent,
     summarise,
     threads_of,
@@ -101,7 +102,7 @@ def run_recipe(
             return _run_plan(plan, device, lambda: _scratch_folder(scratch), watch, data=data)
 
     def make_folder() -> RunFolder:
-        return RunFolder(new_folder(Path(runs), plan.recipe.name), checkpoint, tell, new=True)
+        return RunFolder(new_folder(Path(runs), run_name(plan.recipe)), checkpoint, tell, new=True)
 
     return _run_plan(plan, device, make_folder, watch, begin, track, data)
 

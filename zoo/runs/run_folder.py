@@ -29,7 +29,8 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from zoo.config.recipe import Recipe
+from zoo.config.metadata import stem_of
+from zoo.config.recipe import Recipe, word
 from zoo.config.scores import figure, gain, is_reached, lower_is_better, signed, spread
 from zoo.data import Dataset
 from zoo.errors import ZooError, cause
@@ -49,6 +50,19 @@ Tell = Callable[[str], None]
 
 def silent(text: str) -> None:
     """Say nothing: the first of several processes speaks for all."""
+
+
+def run_name(recipe: Recipe) -> str:
+    """Return what runs of a recipe are called: its name, and words of the data set's not in it.
+
+    >>> run_name(Recipe(name="gf", dataset="cora", model="gcn"))
+    'gf-cora'
+    >>> run_name(Recipe(name="gcn-cora-wide", dataset="cora", model="gcn"))
+    'gcn-cora-wide'
+    """
+    said = recipe.name.split("-")
+    of_dataset = stem_of(word(recipe.dataset)).split("-")
+    return "-".join([*said, *(part for part in of_dataset if part and part not in said)])
 
 
 def new_folder(runs: Path, name: str) -> Path:

@@ -1,0 +1,209 @@
+"""The table of several graphs: who shares a row, what is best, and what its files say."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scipy.stats import friedmanchisquare
+
+from zoo.errors import ZooError
+from zoo.runs.compare import candidates, compare, finished_runs
+from zoo.runs.results_table import (
+    cells,
+    check_files,
+    model_names,
+    results_table,
+    sentences,
+    to_latex,
+    write,
+)
+from zoo.runs.run import run_recipe
+
+SCORES = {
+    "gcn": {"cora": 0.8, "chameleon": 0.6, "shop_50%": 0.7},
+    "sgformer, rba": {"cora": 0.82, "chameleon": 0.6, "shop_50%": 0.75},
+    "mlp": {"cora": 0.5, "chameleon": 0.4, "shop_50%": 0.72},
+    "gat": {"cora": 0.9},
+}
+
+
+def rows(scores=SCORES, metric="accuracy", noise=("gcn",)):
+    """Rows as those of `compare`, of which some are not significantly worse than the best."""
+    best = {graph: max(own.get(graph, 0) for own in scores.values()) for graph in scores["gcn"]}
+    return [
+        {
+            "model": model, "graph": graph, "metric": metric, "recipe": f"{model}-{graph}",
+            "test": {"mean": mean, "std": 0.01, "runs": 3},
+            "difference": None if mean == best[graph] else {
+                "mean": mean - best[graph], "low": -0.5, "high": 0.1, "pairs": 3,
+                "noise": model in noise}
+        }
+        for model, own in scores.items() for graph, mean in own.items()
+    ]  # fmt: skip
+
+
+def texts(scores):
+    return cells(scores, lambda text, best, alike: text[:6] + "!" * best + "~" * alike)
+
+
+def test_what_is_tuned_for_each_graph_is_one_row_and_what_differs_on_one_graph_is_not():
+    def recipe(data, **model):
+        return {"dataset": {"name": data}, "model": {"name": "sgformer", **model}, "seeds": [0]}
+
+    rba = {"name": "rba", "size": 64}
+    recipes = [recipe("cora", dim=8, attention="native"), recipe("pubmed", dim=64),
+               recipe("cora", dim=8, attention=rba), recipe("pubmed", attention="rba")]  # fmt: skip
+    graphs = [each["dataset"]["name"] for each in recipes]
+    runs = [f"run-{number}" for number in range(5)]
+    told = ["sgformer", "sgformer", "sgformer, rba", "sgformer, rba"]
+    assert model_names(recipes, graphs, runs[:4]) == told
+    more = recipe("cora", dim=8, attention={**rba, "size": 9})
+    told = model_names([*recipes, more], [*graphs, "cora"], runs)
+    assert told[2:] == ["sgformer, rba, size 64", "sgformer, rba", "sgformer, rba, size 9"]
+    again = model_names([recipes[0], recipes[0]], ["cora", "cora"], runs[:2])
+    assert again == ["sgformer, run-0", "sgformer, run-1"]
+    private = {**more, "dataset": {"name": "/home/me/cora"}, "imports": ["/home/me/own.py"]}
+    assert "home" not in str(model_names([more, private], ["cora", "cora"], runs[:2]))
+
+
+def test_the_best_its_like_and_the_ranks():
+    scores = results_table(rows())
+    table = texts(scores)
+    assert table[0] == ["model", "cora", "chameleon", "shop_50%", "mean rank"]
+    assert {row[0]: row[1:] for row in table[1:]} == {
+        "sgformer, rba": ["0.8200", "0.6000!", "0.7500!", "1.17"],  # of the three on all graphs
+        "gcn": ["0.8000~", "0.6000!", "0.7000~", "2.17"],
+        "mlp": ["0.5000", "0.4000", "0.7200", "2.67"],
+        "gat": ["0.9000!", "–", "–", "–"],
+    }
+    assert [row[0] for row in table[1:]] == ["sgformer, rba", "gcn", "mlp", "gat"]
+    ranks = [[1, 1.5, 1], [2, 1.5, 3], [3, 3, 2]]
+    statistic, p = friedmanchisquare(*ranks)
+    said = " ".join(sentences(scores))
+    assert f"chi-squared {statistic:.2f}, p = {p:.2g}" in said and "may all be alike" in said
+    assert "3 models that are on all of them" in said
+
+
+def test_of_errors_the_least_is_best_and_metrics_are_named_where_they_differ():
+    several = rows({"gcn": {"cora": 0.8}, "mlp": {"cora": 0.5}})
+    errors = rows({"gcn": {"sales": 4.0}, "mlp": {"sales": 2.0}}, metric="mse")
+    table = texts(results_table([*several, *errors]))
+    assert table[0] == ["model", "cora, accuracy", "sales, mse", "mean rank"]
+    assert table[1:] == [["gcn", "0.8000!", "4.0000", "1.50"], ["mlp", "0.5000", "2.0000!", "1.50"]]
+    said = " ".join(sentences(results_table([*several, *errors])))
+    assert "Of mse less is better." in said and "Friedman" not in said
+
+
+def test_what_is_not_tested_is_named():
+    single = rows({"gcn": {"cora": 0.8}, "mlp": {"cora": 0.5}})
+    for row in single:
+        row["test"]["std"] = None
+        row["difference"] = row["difference"] and {**row["difference"], "low": None, "noise": None}
+    scores = results_table(single)
+    assert texts(scores) == [["model", "cora"], ["gcn", "0.8000!"], ["mlp", "0.5000"]]
+    said = " ".join(sentences(scores))
+    assert "all alike: mlp on cora." in said and "≈" not in said and "±" not in said
+
+
+def test_latex_is_escaped_and_has_as_many_cells_in_each_row():
+    text = to_latex(results_table(rows()), ["a note,\nof two lines"])
+    assert text.splitlines()[1] == "% a note, of two lines"
+    body = text.partition(r"\begin{tabular}{lrrrr}")[2].partition(r"\end{tabular}")[0]
+    lines = [line.strip() for line in body.strip().splitlines()]
+    assert [line for line in lines if "rule" in line] == [r"\toprule", r"\midrule", r"\bottomrule"]
+    cell_lines = [line for line in lines if "rule" not in line]
+    assert all(line.count("&") == 4 and line.endswith(r" \\") for line in cell_lines)
+    assert r"shop\_50\%" in cell_lines[0] and "rank" in cell_lines[0]
+    assert r"\textbf{0.8200 $\pm$ 0.0100}" not in text and r"\textbf{0.7500 $\pm$ 0.0100}" in text
+    assert text.count("≈") == 0 and text.count(r"0.0100 $\approx$") == 2
+    for one, two in ("{}", (r"\begin", r"\end")):
+        assert text.count(one) - text.count("\\" + one) * (one == "{") == text.count(two)
+    outside = re.sub(r"\\[&%$#_{}]|\$\\(pm|approx)\$", "", text.partition("\n\\begin")[2])
+    assert not set("%$#_~^") & set(outside)
+
+
+def test_files_are_read_back(tmp_path):
+    scores = results_table(rows())
+    for name in ("a.csv", "a.md", "a.tex", "a.svg", "a.pdf", "a.png"):
+        path = tmp_path / name
+        write(scores, ["a note"], path)
+    with (tmp_path / "a.csv").open() as file:
+        lines = {(line["model"], line["graph"]): line for line in csv.DictReader(file)}
+    for row in rows():
+        line = lines[row["model"], row["graph"]]
+        assert float(line["mean"]) == row["test"]["mean"] and line["recipe"] == row["recipe"]
+        assert line["noise"] == ("" if row["difference"] is None else str(row["model"] == "gcn"))
+    markdown = (tmp_path / "a.md").read_text().splitlines()
+    assert {line.count("|") for line in markdown[:6]} == {6} and markdown[-1] == "a note"
+    assert r"shop\_50%" in markdown[0] and "**0.9000 ± 0.0100**" in "".join(markdown)
+    begins = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+    for ending, bytes_of in begins.items():
+        assert (tmp_path / f"a.{ending}").read_bytes().startswith(bytes_of)
+
+
+def test_a_table_replaces_tables_alone(tmp_path):
+    path = tmp_path / "paper.tex"
+    path.write_text(r"\documentclass{article}")
+    with pytest.raises(ZooError, match="is no table of ours, and is kept"):
+        check_files({"latex": path})
+    write(results_table(rows()), [], path)
+    assert check_files({"latex": path, "csv": None}) == [path]
+    with pytest.raises(ZooError, match="ends in .svg or .pdf or .png"):
+        check_files({"figure": path})
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """A folder with finished runs of one recipe file on two graphs, and of another on one."""
+    folder = tmp_path / "runs"
+    data = "{name: sbm, nodes: 40, classes: %d, split: ratio-50-25-25}"
+    for model, classes in (("mlp", 2), ("mlp", 3), ("gcn", 3), ("mlp", 3)):
+        path = tmp_path / "gf.yaml"
+        seeds = "[0, 1]" if model == "mlp" else "[0]"
+        path.write_text(f"# t\ndataset: {data % classes}\nmodel: {{name: {model}, dim: 4}}\n"
+                        f"train: {{epochs: 1}}\nseeds: {seeds}\n")  # fmt: skip
+        run_recipe(str(path), runs=folder)
+    return folder
+
+
+def test_the_finished_runs_of_a_folder_are_a_table(runs, command):
+    (runs / "notes").mkdir()
+    code, said, _ = command("results", runs, "--json")
+    found = json.loads(said)
+    assert code == 0 and all(row["read"] for row in found)
+    assert {(row["model"], row["graph"]) for row in found} == {
+        ("mlp", "sbm, classes 2"), ("mlp", "sbm, classes 3"), ("gcn", "sbm, classes 3")
+    }  # fmt: skip
+    latest = sorted(runs.glob("gf-*"), key=lambda path: path.name)[-1]
+    assert str(latest) in {row["folder"] for row in found}
+    table = runs / "table.tex"
+    code, said, told = command("results", runs, "--latex", table)
+    assert code == 0 and f"written: {table}" in told
+    line = next(line for line in said.splitlines() if line.startswith("mlp"))
+    assert line.count("±") == 2 and "Read from finished runs" not in said
+    assert "sbm, classes 3: On other splits than gf-sbm" in " ".join(said.split())
+    assert table.read_text().count(r"\textbf") == 2
+    code, _, told = command("results", runs / "notes")
+    assert code == 2 and "there is no finished run in" in told
+
+
+def test_runs_of_data_of_before_are_left_out_and_said(tmp_path):
+    path, told = tmp_path / "sales.csv", []
+    for model, word in (("mlp", "a"), ("gcn", "b")):
+        lines = [f"{each},{word if each % 2 else 'c'}\n" for each in range(20)]
+        path.write_text("x,label\n" + "".join(lines))
+        recipe = {"dataset": str(path), "model": model, "train": {"epochs": 1}}
+        run_recipe(recipe, runs=tmp_path / "runs")
+    [entry] = finished_runs(tmp_path / "runs", told.append)
+    assert entry.plan.model["name"] == "gcn" and "has changed in between" in told[0]
+
+
+def test_recipes_of_several_graphs_are_one_table(runs):
+    sources = [str(path) for path in sorted(runs.glob("gf-*"))]
+    found = compare(candidates([*sources, sources[0]], baselines=False))
+    by_graph = {row["graph"] for row in found}
+    assert len(found) == 4 and len(by_graph) == 2  # what is named twice is there once
+    assert [row["difference"] is None for row in found].count(True) >= 2
+    assert {Path(row["folder"]).name for row in found} == {Path(each).name for each in sources}

@@ -1,0 +1,406 @@
+"""A table of results: models in its rows, graphs in its columns; as a file for a paper, and drawn.
+
+A row is a model, with its attention where that is not its own, and with the options in which it
+differs from others of the same model on the same graph; nothing else of a recipe tells rows apart,
+so that what was tuned for each graph is one row.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from zoo.config.metadata import stem_of, without_paths
+from zoo.config.recipe import UNTRAINED_KEYS, word
+from zoo.config.scores import figure, gain, lower_is_better
+from zoo.errors import ZooError
+from zoo.system.files import check_place, write_whole
+
+ALIKE = "≈"
+"""What stands behind a score that may be as good as the best."""
+
+Cell = Callable[[str, bool, bool], str]
+"""Writes a score: the text, whether it is the best of its graph, and whether it may be as good."""
+
+
+def groups(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[list[Any]]:
+    """Return items in groups, in their order, each like all others of its group.
+
+    >>> groups([1, 2, 11, 3], lambda one, other: abs(one - other) < 2)
+    [[1, 2], [11], [3]]
+    """
+    found: list[list[Any]] = []
+    for item in items:
+        fit = (group for group in found if all(alike(other, item) for other in group))
+        if (group := next(fit, None)) is None:
+            found.append(group := [])
+        group.append(item)
+    return found
+
+
+def flat(data: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of a recipe's options that are trained with, as text by dotted keys.
+
+    >>> dict(flat({"model": {"name": "gcn", "norm": None}, "seeds": [0, 1]}))
+    {'model.name': 'gcn', 'model.norm': 'none', 'seeds': '[0, 1]'}
+    """
+    words = {"None": "none", "True": "true", "False": "false"}
+    for key, value in data.items():
+        if not before and key in UNTRAINED_KEYS:
+            continue
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", words.get(str(value), str(value))
+
+
+def tell_apart(
+    names: Sequence[str],
+    options: Sequence[Mapping[str, str]],
+    places: Sequence[str] = (),
+    last: Sequence[str] = (),
+) -> list[str]:
+    """Return names, those that are alike with the options in which they differ.
+
+    Args:
+        names: n of them.
+        options: of each, as `flat` gives them.
+        places: where each stands; those of different places may be alike. Left out: all in one.
+        last: what else tells those apart that have the same options; numbers tell the rest.
+
+    >>> tell_apart(["gcn", "gcn", "mlp"], [{"model.dim": "8"}, {"model.dim": "9"}, {}])
+    ['gcn, dim 8', 'gcn, dim 9', 'mlp']
+    """
+    places = places or [""] * len(names)
+    told = [*names]
+    for name in dict.fromkeys(names):
+        alike = [index for index, other in enumerate(names) if other == name]
+        keys = _telling([options[index] for index in alike], [places[index] for index in alike])
+        for index in alike:
+            said = (_said(key, options[index][key]) for key in keys if key in options[index])
+            told[index] = ", ".join([name, *said])
+    numbers = [f" ({number})" for number in range(1, len(names) + 1)]
+    for more in ([f", {text}" for text in last] or [""] * len(names), numbers):
+        known = [*zip(places, told, strict=True)]
+        told = [f"{text}{end}" if known.count((place, text)) > 1 else text
+                for (place, text), end in zip(known, more, strict=True)]  # fmt: skip
+    return told
+
+
+def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> list[str]:
+    """Return few keys by whose values all can be told apart in each place, as far as they can."""
+    keys = dict.fromkeys(key for each in options for key in each)
+    keys = sorted(keys, key=lambda key: (key != "dataset.name", not key.startswith("model.")))
+
+    def kinds(chosen: Sequence[str]) -> int:
+        return len({(place, *map(each.get, chosen))
+                    for place, each in zip(places, options, strict=True)})  # fmt: skip
+
+    chosen: list[str] = []
+    while keys:
+        key = max(keys, key=lambda key: kinds([*chosen, key]))
+        if kinds([*chosen, key]) == kinds(chosen):
+            break
+        chosen.append(key)
+    return chosen
+
+
+def _said(key: str, value: str) -> str:
+    """Return `dim 64` for `model.dim`; a data set, a model or a metric by its name alone."""
+    if key in ("dataset.name", "model.name", "metric"):
+        return value
+    return f"{key.removesuffix('.name').rpartition('.')[2]} {value}"
+
+
+def model_names(
+    recipes: Sequence[Mapping[str, Any]], graphs: Sequence[str], runs: Sequence[str]
+) -> list[str]:
+    """Return what the row of each recipe is called, `sgformer, rba`; of one graph no two alike.
+
+    Args:
+        recipes: every option written out, n of them.
+        graphs: the column of each.
+        runs: a name of each, where it has the options of another one.
+    """
+    plain = [without_paths(recipe) for recipe in recipes]
+    names = []
+    for recipe in plain:
+        attention = word(recipe["model"].get("attention") or "native")
+        names.append(word(recipe["model"]) + (f", {attention}" if attention != "native" else ""))
+    return tell_apart(names, [dict(flat(recipe)) for recipe in plain], graphs, runs)
+
+
+def graph_names(recipes: Sequence[Mapping[str, Any]], metrics: Sequence[str | None]) -> list[str]:
+    """Return what the column of each recipe is called: its data set, and what is asked of it.
+
+    Args:
+        recipes: every option written out, n of them, each of another question.
+        metrics: what the scores of each measure, None where it is not known.
+    """
+    asked = []
+    for recipe, metric in zip(recipes, metrics, strict=True):
+        dataset = {key: value for key, value in recipe["dataset"].items()
+                   if key not in ("features", "split")}  # fmt: skip
+        links = measured(recipe.get("task"))
+        asked.append(without_paths({"dataset": dataset, **links, "metric": metric}))
+    names = [stem_of(each["dataset"]["name"]) for each in asked]
+    return tell_apart(names, [dict(flat(each)) for each in asked])
+
+
+def measured(task: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return with what links are compared in validation and test; of nodes nothing."""
+    return {key: task[key] for key in ("compared", "candidates")} if task else {}
+
+
+def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return the scores of the models on the graphs, a line each, the best model first.
+
+    Args:
+        rows: of `compare`: `model`, `graph`, `recipe`, `metric`, `test` and the `difference` from
+            the best of the graph, whose own is None.
+
+    Returns:
+        Columns `model`, `graph`, `metric`, `mean`, `std`, `runs`, `recipe`; `best`, whether it is
+        that of its graph; `difference` from it with its 95 % interval `low` to `high`, `pairs` and
+        `noise`, None where there is none; `rank` on its graph, from 1, of the models that are on
+        all graphs, and NaN of others.
+    """
+    scores = pd.DataFrame([_line(row) for row in rows])
+    scores["pairs"] = scores["pairs"].astype("Int64")
+    values = zip(scores["metric"], scores["mean"], strict=True)
+    better = pd.Series([round(gain(metric, mean), 12) for metric, mean in values])
+    scores["best"] = better == better.groupby(scores["graph"]).transform("max")
+    graphs = scores.groupby("model")["graph"].transform("nunique")
+    everywhere = better[graphs == scores["graph"].nunique()]
+    scores["rank"] = everywhere.groupby(scores["graph"]).rank(ascending=False)
+    ranks = scores.groupby("model", sort=False)["rank"].mean().sort_values(kind="stable")
+    place = {model: number for number, model in enumerate(ranks.index)}
+    return scores.sort_values("model", key=lambda names: names.map(place), kind="stable")
+
+
+def _line(row: Mapping[str, Any]) -> dict[str, Any]:
+    difference = row["difference"] or dict.fromkeys(("mean", "low", "high", "pairs", "noise"))
+    return {
+        **{key: row[key] for key in ("model", "graph", "metric")},
+        **row["test"],
+        "recipe": row["recipe"],
+        "difference": difference["mean"],
+        **{key: difference[key] for key in ("low", "high", "pairs", "noise")},
+    }
+
+
+def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
+    """Return the heads and the rows of the table: model, a score on each graph, mean rank.
+
+    The mean rank is left out of one graph, and where fewer than two models are on all of them.
+
+    Args:
+        scores: from `results_table`.
+        cell: how a score is written.
+    """
+    metrics = scores.groupby("graph", sort=False)["metric"].first()
+    several = metrics.nunique() > 1
+    heads = [f"{graph}, {metric}" if several and not graph.endswith(f", {metric}") else graph
+             for graph, metric in metrics.items()]  # fmt: skip
+    ranks = _mean_ranks(scores)
+    table = [["model", *heads, *(["mean rank"] if ranks else [])]]
+    for model, own in scores.groupby("model", sort=False):
+        lines = {line["graph"]: line for line in own.to_dict("records")}
+        row = [_score(lines[graph], cell) if graph in lines else "–" for graph in metrics.index]
+        rank = f"{ranks[model]:.2f}" if model in ranks else "–"
+        table.append([model, *row, *([rank] if ranks else [])])
+    return table
+
+
+def _score(line: Mapping[str, Any], cell: Cell) -> str:
+    mean, std = line["mean"], line["std"]
+    text = figure(mean) if pd.isna(std) else f"{figure(mean)} ± {figure(std)}"
+    return cell(text, line["best"], line["noise"] is True)
+
+
+def _mean_ranks(scores: pd.DataFrame) -> dict[str, float]:
+    """Return the mean rank of each model that is on all graphs; of too few or one graph none."""
+    ranks = scores.groupby("model", sort=False)["rank"].mean().dropna()
+    return {} if scores["graph"].nunique() < 2 or len(ranks) < 2 else ranks.to_dict()
+
+
+def sentences(scores: pd.DataFrame) -> Iterator[str]:
+    """Say what the cells of a table are, and what the ranks tell."""
+    metrics = [*dict.fromkeys(scores["metric"])]
+    less = [metric for metric in metrics if lower_is_better(metric)]
+    what = metrics[0] if len(metrics) == 1 else "score"
+    over = " ± standard deviation over the runs" if scores["std"].notna().any() else ""
+    yield f"{what.capitalize()} on the test part, mean{over}." + (
+        f" Of {' and '.join(less)} less is better." if less else ""
+    )
+    paired = scores["low"].notna()
+    if paired.any():
+        yield (
+            f"Bold: the best of a graph. {ALIKE}: not significantly worse, by the paired t-test of "
+            "seeds and splits at the level of 5 %, one comparison at a time."
+        )
+    else:
+        yield "Bold: the best of a graph."
+    if (alone := ~(paired | scores["best"])).any():
+        named = ", ".join(f"{model} on {graph}" for model, graph in zip(
+            scores["model"][alone], scores["graph"][alone], strict=True))  # fmt: skip
+        yield (
+            "Not tested, being of one run, of other seeds or splits than the best, or of pairs "
+            f"that are all alike: {named}."
+        )
+    if ranks := _mean_ranks(scores):
+        count, graphs = len(ranks), scores["graph"].nunique()
+        yield f"Mean rank: over the {graphs} graphs, of the {count} models that are on all of them."
+        if told := _friedman(scores, graphs):
+            yield told
+
+
+def _friedman(scores: pd.DataFrame, graphs: int) -> str | None:
+    """Say what Friedman's test tells of the ranks; None of fewer than 3 graphs or models."""
+    from scipy.stats import friedmanchisquare
+
+    ranks = scores.dropna(subset="rank").pivot(index="graph", columns="model", values="rank")
+    if min(ranks.shape) < 3 or (ranks.nunique(axis=1) == 1).all():
+        return None
+    statistic, p = friedmanchisquare(*ranks.to_numpy().T)
+    told = "they are not all alike" if p < 0.05 else "they may all be alike"
+    rough = "; of so few graphs p is approximate" if graphs <= 10 else ""
+    return (
+        f"Friedman's test of {ranks.shape[1]} models on {graphs} graphs: chi-squared "
+        f"{statistic:.2f}, p = {p:.2g}: by their ranks {told}{rough}."
+    )
+
+
+def to_csv(scores: pd.DataFrame, notes: Sequence[str]) -> str:
+    """Return the scores as CSV, a line for each model and graph, every digit kept."""
+    return scores.to_csv(index=False)
+
+
+def to_markdown(scores: pd.DataFrame, notes: Sequence[str]) -> str:
+    """Return the table in Markdown, and the notes below it."""
+
+    def cell(text: str, best: bool, alike: bool) -> str:
+        return f"**{text}**" if best else text + f" {ALIKE}" * alike
+
+    rows = cells(scores, cell)
+    rows = [[text.replace("|", r"\|").replace("_", r"\_") for text in row] for row in rows]
+    rows.insert(1, ["--", *["--:"] * (len(rows[0]) - 1)])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, "", *(f"{note}\n" for note in notes)])
+
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+          "±": r"$\pm$", ALIKE: r"$\approx$",
+          **{letter: rf"\{letter}" for letter in "&%$#_{}"}}  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def to_latex(scores: pd.DataFrame, notes: Sequence[str]) -> str:
+    """Return the table in LaTeX, for booktabs; its caption says what the cells are.
+
+    Notes that are not part of the caption stand before it, as comments.
+    """
+
+    def cell(text: str, best: bool, alike: bool) -> str:
+        return rf"\textbf{{{_latex(text)}}}" if best else _latex(text + f" {ALIKE}" * alike)
+
+    head, *rows = cells(scores, cell)
+    head = [_latex(text) for text in head]
+    rows = [[_latex(model), *row] for model, *row in rows]
+    said = [*sentences(scores)]
+    lines = [
+        BEGINS[".tex"],
+        *(f"% {' '.join(note.split())}" for note in notes if note not in said),
+        r"\begin{table}",
+        r"  \centering",
+        rf"  \caption{{{_latex(' '.join(said))}}}",
+        r"  \label{tab:results}",
+        rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+        r"    \toprule",
+        rf"    {' & '.join(head)} \\",
+        r"    \midrule",
+        *(rf"    {' & '.join(row)} \\" for row in rows),
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def draw(scores: pd.DataFrame, path: Path) -> None:
+    """Draw a panel for each graph: the models below each other, mean and deviation along x."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    models, graphs = ([*dict.fromkeys(scores[key])] for key in ("model", "graph"))
+    across = min(4, len(graphs))
+    down = -(-len(graphs) // across)
+    size = (1.2 + 0.08 * max(map(len, models)) + 2.2 * across, down * (0.9 + 0.26 * len(models)))
+    with style.context("default"):  # whatever a matplotlibrc in the current folder says
+        drawing = Figure(figsize=size, layout="constrained")
+        panels = drawing.subplots(down, across, sharey=True, squeeze=False).flat
+        for graph, axes in zip(graphs, panels, strict=False):
+            own = scores[scores["graph"] == graph]
+            axes.set(title=graph, xlabel=own["metric"].iloc[0], ylim=(len(models) - 0.5, -0.5))
+            for line in own.to_dict("records"):
+                at, good = models.index(line["model"]), line["best"] or line["noise"] is True
+                axes.errorbar(line["mean"], at, xerr=None if pd.isna(line["std"]) else line["std"],
+                              fmt="o", color="#0072B2" if good else "#6d7782", capsize=2,
+                              markerfacecolor="#0072B2" if good else "white")  # fmt: skip
+            axes.set_yticks(range(len(models)), models)
+            axes.grid(visible=True, axis="x", alpha=0.3)
+            axes.spines[["top", "right", "left"]].set_visible(False)
+            axes.tick_params(axis="y", length=0)
+            axes.locator_params(axis="x", nbins=4)
+        for axes in panels:
+            axes.set_axis_off()
+        note = "mean and standard deviation; filled: the best, or not significantly worse"
+        drawing.supxlabel(note, fontsize="small")
+        drawing.savefig(path, format=path.suffix[1:], dpi=200)
+
+
+ENDINGS = {"latex": (".tex",), "csv": (".csv",), "markdown": (".md",),
+           "figure": (".svg", ".pdf", ".png")}  # fmt: skip
+"""What the file of each form of a table may end in."""
+
+BEGINS = {
+    ".tex": r"% \usepackage{booktabs}",
+    ".csv": "model,graph,metric,mean,",
+    ".md": "| model | ",
+}
+"""How each text begins; another one is never replaced."""
+
+TEXTS = {".tex": to_latex, ".csv": to_csv, ".md": to_markdown}
+
+
+def check_files(files: Mapping[str, Path | None]) -> list[Path]:
+    """Return the files that are to be written, by their form; None is left out.
+
+    Raises:
+        ZooError: one ends otherwise, cannot be written, or is there and no table of ours.
+    """
+    paths = []
+    for form, path in files.items():
+        if path is None:
+            continue
+        if path.suffix not in ENDINGS[form]:
+            raise ZooError(f"{path}: write a file that ends in {' or '.join(ENDINGS[form])}.")
+        begins = BEGINS.get(path.suffix, "").encode()
+        if path.is_dir() or (path.is_file() and not path.read_bytes().startswith(begins)):
+            raise ZooError(f"{path} is no table of ours, and is kept; name another file.")
+        check_place(path, follow=True)
+        paths.append(path)
+    return paths
+
+
+def write(scores: pd.DataFrame, notes: Sequence[str], path: Path) -> None:
+    """Write a table as what the name of its file ends in says; one of before is replaced."""
+    if path.suffix in TEXTS:
+        text = TEXTS[path.suffix](scores, notes)
+        write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"), follow=True)
+    else:
+        write_whole(path, lambda draft: draw(scores, draft), follow=True)
