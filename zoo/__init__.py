@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.registry import Output as Output
     from zoo.registry import register_model as register_model
     from zoo.reports.report import write_report as write_report
+    from zoo.runs.commands import compare as compare
     from zoo.runs.commands import finetune as finetune
     from zoo.runs.commands import list_recipes as list_recipes
     from zoo.runs.commands import train as train
@@ -67,6 +68,7 @@ _HOMES = {
     "Recipe": "zoo.config.recipe",
     "ZooError": "zoo.errors",
     "canonical": "zoo.data",
+    "compare": "zoo.runs.commands",
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
     "evaluate": "zoo.inference.predict",

@@ -155,7 +155,7 @@ def test_info_prints_what_a_model_is(zoo):
     done = zoo("info", "sgformer")
     assert done.returncode == 0
     for word in ("Attention branch", "qk_norm", "2306.10759", "sgformer-cora", "@inproceedings",
-                 "sgformer-cora: Tuned again by validation"):  # fmt: skip
+                 "Tuned again by validation"):  # fmt: skip
         assert word in done.stdout
     assert json.loads(zoo("info", "sgformer", "--json").stdout)["name"] == "sgformer"
     done = zoo("info", "sgformer-cora")

@@ -52,6 +52,16 @@ def test_tuning_scores_the_best_once(tmp_path):
     assert found.settings["model.dim"] == zoo.load_recipe(found.recipe).model["dim"]
 
 
+def test_a_comparison_is_a_table_of_models_and_graphs(tmp_path):
+    how = {"overrides": ["train.epochs=1", "seeds=[0, 1]"], "runs": tmp_path}
+    found = zoo.compare("gcn-digits", "mlp-digits", **how)
+    assert [run.test.mean for run in found.runs] == sorted(found.table["mean"], reverse=True)
+    assert [*found.table["graph"]] == ["digits"] * 2 and found.table["best"].sum() == 1
+    assert "| gcn |" in str(found) and "booktabs" in found.latex()
+    again = zoo.compare(*(run.folder for run in found.runs))
+    assert again.runs == found.runs  # read, and not trained
+
+
 def test_recipes_are_listed_as_the_command_does():
     assert {"sgformer-cora", "sgformer-cora-rba"} <= {*zoo.list_recipes("cora", "sgformer")}
     assert set(zoo.list_recipes(model="ridge")) < set(zoo.list_recipes())

@@ -3,19 +3,25 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.config.recipe import Recipe, word
 from zoo.config.scores import in_order_of_validation, with_deviation
 from zoo.config.shipped import recipe_names
 from zoo.registry import Model
+from zoo.runs.compare import candidates
+from zoo.runs.compare import compare as run_candidates
 from zoo.runs.finetune import plan_finetuning
 from zoo.runs.resolve import load_recipe
+from zoo.runs.results_table import results_table, sentences, to_latex, to_markdown
 from zoo.runs.run import Watch, run_recipe
 from zoo.runs.run_folder import new_folder
 from zoo.runs.tune import Tuning
 from zoo.weights.index import locate
 from zoo.weights.save_and_load import load
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Run:
     parameters: int
     folder: Path
     interrupted: bool
-    summary: dict[str, Any] = dataclasses.field(repr=False)
+    summary: dict[str, Any] = dataclasses.field(repr=False, compare=False)
 
     @classmethod
     def of(cls, summary: dict[str, Any]) -> "Run":
@@ -123,6 +129,32 @@ class Tuned:
     trials: int
     recipe: Path
     folder: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Models on graphs, side by side.
+
+    Attributes:
+        runs: graph by graph, the best test score of each first.
+        table: a line for each model and graph, the best model first: `model`, `graph`, `metric`,
+            `mean`, `std`, whether it is `best`, the `difference` from the best with its 95 %
+            interval `low` to `high`, whether that is `noise`, and its `rank`.
+    """
+
+    runs: tuple[Run, ...]
+    table: "DataFrame"
+
+    def markdown(self) -> str:
+        """Return rows of models and columns of graphs in Markdown, and what the cells are."""
+        return to_markdown(self.table, [*sentences(self.table)])
+
+    def latex(self) -> str:
+        """Return the same in LaTeX, for booktabs."""
+        return to_latex(self.table, [*sentences(self.table)])
+
+    def __str__(self) -> str:
+        return self.markdown()
 
 
 def list_recipes(dataset: str | None = None, model: str | None = None) -> list[str]:
@@ -206,6 +238,38 @@ def finetune(
     anew = run_recipe(plan.scratch, **how)
     best, _ = in_order_of_validation(tuned, anew)
     return Finetuned(Run.of(best), Run.of(tuned), Run.of(anew))
+
+
+def compare(
+    *sources: str | Path,
+    overrides: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+    attentions: Sequence[Any] = (),
+    baselines: bool = True,
+    tuned: bool = False,
+    device: str = "auto",
+    runs: Path | str = "runs",
+) -> Comparison:
+    """Compare recipes and finished runs, as `zoo compare` does; what is not finished is trained.
+
+    Args:
+        sources: names or files of recipes, or folders of runs.
+        overrides: `"train.epochs=200"` each, of every recipe and added baseline.
+        datasets: also every recipe called MODEL-DATASET.
+        attentions: each model that attends is compared with each of these.
+        baselines: add GCN and an MLP where they are missing.
+        tuned: add them as their shipped recipes are, with their own features and budget.
+        device: `auto`, `cpu` or `cuda`.
+        runs: where runs are looked for and written.
+
+    Raises:
+        ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
+    """
+    entries = candidates(
+        [*map(str, sources)], overrides, datasets, attentions, tuned=tuned, baselines=baselines
+    )
+    rows = run_candidates(entries, device=device, runs=Path(runs), quiet=True)
+    return Comparison(tuple(Run.of(row) for row in rows), results_table(rows))
 
 
 def tune(
