@@ -37,7 +37,7 @@ def rows(scores=SCORES, metric="accuracy", noise=("gcn",)):
             "model": model, "graph": graph, "metric": metric, "recipe": f"{model}-{graph}",
             "test": {"mean": mean, "std": 0.01, "runs": 3},
             "difference": None if mean == best[graph] else {
-                "mean": mean - best[graph], "low": -0.5, "high": 0.1, "pairs": 3,
+                "mean": mean - best[graph], "low": -0.5, "high": 0.1, "pairs": 3, "splits": 1,
                 "noise": model in noise}
         }
         for model, own in scores.items() for graph, mean in own.items()
@@ -170,8 +170,11 @@ def runs(tmp_path):
 
 def test_the_finished_runs_of_a_folder_are_a_table(runs, command):
     (runs / "notes").mkdir()
-    code, said, _ = command("results", runs, "--json")
+    (runs / "damaged").mkdir()
+    (runs / "damaged" / "summary.json").write_text('{"seeds": [')
+    code, said, told = command("results", runs, "--json")
     found = json.loads(said)
+    assert "damaged is left out: " in told
     assert code == 0 and all(row["read"] for row in found)
     assert {(row["model"], row["graph"]) for row in found} == {
         ("mlp", "sbm, classes 2"), ("mlp", "sbm, classes 3"), ("gcn", "sbm, classes 3")
