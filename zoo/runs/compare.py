@@ -162,13 +162,13 @@ def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -
     Raises:
         ZooError: there is no finished run.
     """
-    found = [path.parent for path in runs.glob("*/summary.json") if is_summarised(path.parent)]
-    found.sort(key=lambda folder: (folder / "summary.json").stat().st_mtime, reverse=True)
+    found = sorted(runs.glob("*/summary.json"), key=os.path.getmtime, reverse=True)
     entries: dict[str, Candidate] = {}
-    for folder in found:
+    for folder in (path.parent for path in found):
         try:
-            entry = _read(str(folder), ())
-            entries.setdefault(json.dumps(trained_options(entry.plan)), entry)
+            if is_summarised(folder):
+                entry = _read(str(folder), ())
+                entries.setdefault(json.dumps(trained_options(entry.plan)), entry)
         except ZooError as error:
             tell(f"{folder} is left out: {error}")
     kept = []

@@ -20,6 +20,8 @@ from zoo.system.files import check_place, write_whole
 ALIKE = "≈"
 """What stands behind a score that may be as good as the best."""
 
+_OF_PAIRS = ("low", "high", "pairs", "splits", "noise")
+
 Cell = Callable[[str, bool, bool], str]
 """Writes a score: the text, whether it is the best of its graph, and whether it may be as good."""
 
@@ -162,12 +164,12 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
     Returns:
         Columns `model`, `graph`, `metric`, `mean`, `std`, `runs`, `recipe`; `best`, whether it is
-        that of its graph; `difference` from it with its 95 % interval `low` to `high`, `pairs` and
-        `noise`, None where there is none; `rank` on its graph, from 1, of the models that are on
-        all graphs, and NaN of others.
+        that of its graph; `difference` from it with its 95 % interval `low` to `high`, `pairs`,
+        `splits` and `noise`, None where there is none; `rank` on its graph, from 1, of the models
+        that are on all graphs, and NaN of others.
     """
     scores = pd.DataFrame([_line(row) for row in rows])
-    scores["pairs"] = scores["pairs"].astype("Int64")
+    scores = scores.astype({"pairs": "Int64", "splits": "Int64"})
     values = zip(scores["metric"], scores["mean"], strict=True)
     better = pd.Series([round(gain(metric, mean), 12) for metric, mean in values])
     scores["best"] = better == better.groupby(scores["graph"]).transform("max")
@@ -180,13 +182,13 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    difference = row["difference"] or dict.fromkeys(("mean", "low", "high", "pairs", "noise"))
+    difference = row["difference"] or dict.fromkeys((*_OF_PAIRS, "mean"))
     return {
         **{key: row[key] for key in ("model", "graph", "metric")},
         **row["test"],
         "recipe": row["recipe"],
         "difference": difference["mean"],
-        **{key: difference[key] for key in ("low", "high", "pairs", "noise")},
+        **{key: difference[key] for key in _OF_PAIRS},
     }
 
 
@@ -235,10 +237,13 @@ def sentences(scores: pd.DataFrame) -> Iterator[str]:
         f" Of {' and '.join(less)} less is better." if less else ""
     )
     paired = scores["low"].notna()
+    overlap = ""
+    if (scores["splits"][paired] > 1).any():
+        overlap = "; splits of the same nodes are not independent, which makes it too sure"
     if paired.any():
         yield (
             f"Bold: the best of a graph. {ALIKE}: not significantly worse, by the paired t-test of "
-            "seeds and splits at the level of 5 %, one comparison at a time."
+            f"seeds and splits at the level of 5 %, one comparison at a time{overlap}."
         )
     else:
         yield "Bold: the best of a graph."
