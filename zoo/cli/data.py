@@ -35,29 +35,38 @@ def check(
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
 
+    What tables need said is guessed, and the last lines say it as training takes it.
+
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
     """
-    from zoo.config.recipe import recipe_text
-    from zoo.data.load import load_unless_graph_file, on_disk_folder, read_graph
+    from zoo.data.load import guess_spec, load_unless_graph_file, on_disk_folder, read_graph
     from zoo.data.load.check import check as check_data
     from zoo.data.load.plot import draw
+    from zoo.data.tables.guess import proposed
 
     check_out(plot, (".png",), again)
     spec = _spec(path, options)
-    path = spec["name"]
+    path, guesses = spec["name"], guess_spec(spec)
+    spec |= proposed(guesses)
     folder = on_disk_folder(path)
     whole = None if folder else load_unless_graph_file(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
-    data = folder or whole or read_graph(spec)
-    findings = check_data(data)
+    try:
+        data = folder or whole or read_graph(spec)
+    except ZooError:
+        if guesses and not as_json:
+            _print_findings(guesses)
+            _print_finished(spec, {"task": "node-classification"})
+        raise
+    findings = [*guesses, *check_data(data)]
     if as_json:
         typer.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
         _print_findings(findings)
-        recipe = recipe_text({"dataset": spec})
-        out.print(f"\n[bold]In a recipe[/]\n{plain(recipe)}", soft_wrap=True, end="")
+        labels = next((found.values for found in findings if found.name == "labels"), {})
+        _print_finished(spec, labels)
     broken = any(finding.verdict == "fix" for finding in findings)
     if plot is not None and not broken:
         draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
@@ -73,10 +82,28 @@ def _print_findings(findings: list) -> None:
     marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
     table = Table.grid("", "", Column(overflow="fold"), padding=(0, 2, 0, 0))
     for finding in findings:
-        table.add_row(marks[finding.verdict], plain(finding.name), plain(finding.found))
+        found = plain(in_the_shell(finding.found))
+        table.add_row(marks[finding.verdict], plain(finding.name), found)
         if finding.fix:
             table.add_row("", "", f"[bold]{plain(in_the_shell(finding.fix))}[/]")
     out.print(table)
+
+
+def _print_finished(spec: dict[str, Any], labels: dict[str, Any]) -> None:
+    """Print the command that trains on graphs with such labels, and what a recipe says of them."""
+    from zoo.config.overrides import shell_words
+    from zoo.config.recipe import recipe_text
+    from zoo.tasks.labels import GRAPH_METRICS, LINKS, NODE_METRICS
+
+    words = {"dataset" if key == "name" else f"dataset.{key}": spec[key] for key in spec}
+    heading = "Train"
+    if labels.get("labelled") == 0:
+        heading, words["task"] = "Train on links, for no label is known", LINKS
+    if labels.get("task") in (*NODE_METRICS, *GRAPH_METRICS):
+        line = plain(f"zoo train sgformer {shell_words(words)}")
+        out.print(f"\n[bold]{heading}[/]\n{line}", soft_wrap=True)
+    recipe = plain(recipe_text({"dataset": spec}))
+    out.print(f"\n[bold]In a recipe[/]\n{recipe}", soft_wrap=True, end="")
 
 
 @app.command()
