@@ -76,8 +76,8 @@ CASES = {
         {"id": "customer", "label": "segment", "split_column": "fold"},
     ),
     "numbers to predict": (
-        lambda n, e: (n.drop(columns="segment").assign(price=n["age"] * 1.5), e),
-        {"id": "customer", "label": "price", "task": "node-regression"},
+        lambda n, e: (n.drop(columns="segment").assign(target=n["age"] * 1.5), e),
+        {"id": "customer", "label": "target", "task": "node-regression"},
     ),
     "classes by number": (
         lambda n, e: (n.assign(segment=n["segment"].map({"a": 0, "b": 1, "c": 2})), e),

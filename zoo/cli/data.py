@@ -58,15 +58,14 @@ def check(
     except ZooError:
         if guesses and not as_json:
             _print_findings(guesses)
-            _print_finished(spec, {"task": "node-classification"})
+            _print_finished(spec, "")
         raise
     findings = [*guesses, *check_data(data)]
     if as_json:
         typer.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
         _print_findings(findings)
-        labels = next((found.values for found in findings if found.name == "labels"), {})
-        _print_finished(spec, labels)
+        _print_finished(spec, _task_of(findings))
     broken = any(finding.verdict == "fix" for finding in findings)
     if plot is not None and not broken:
         draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
@@ -89,18 +88,28 @@ def _print_findings(findings: list) -> None:
     out.print(table)
 
 
-def _print_finished(spec: dict[str, Any], labels: dict[str, Any]) -> None:
-    """Print the command that trains on graphs with such labels, and what a recipe says of them."""
-    from zoo.config.overrides import shell_words
-    from zoo.config.recipe import recipe_text
+def _task_of(findings: list) -> str | None:
+    """Return the task that a recipe has to name beside its data, None where none can be trained."""
     from zoo.tasks.labels import GRAPH_METRICS, LINKS, NODE_METRICS
 
-    words = {"dataset" if key == "name" else f"dataset.{key}": spec[key] for key in spec}
-    heading = "Train"
-    if labels.get("labelled") == 0:
-        heading, words["task"] = "Train on links, for no label is known", LINKS
-    if labels.get("task") in (*NODE_METRICS, *GRAPH_METRICS):
-        line = plain(f"zoo train sgformer {shell_words(words)}")
+    values = {finding.name: finding.values for finding in findings}
+    labels = values.get("labels", {})
+    if labels.get("task") not in (*NODE_METRICS, *GRAPH_METRICS):
+        return None
+    if labels["labelled"]:
+        return ""
+    return LINKS if values["size"].get("edges") else None
+
+
+def _print_finished(spec: dict[str, Any], task: str | None) -> None:
+    """Print the command that trains on graphs, if one does, and what a recipe says of the data."""
+    from zoo.config.overrides import shell_words
+    from zoo.config.recipe import recipe_text
+
+    if task is not None:
+        words = {"dataset" if key == "name" else f"dataset.{key}": spec[key] for key in spec}
+        line = plain(f"zoo train sgformer {shell_words(words | ({'task': task} if task else {}))}")
+        heading = "Train on links, for no label is known" if task else "Train"
         out.print(f"\n[bold]{heading}[/]\n{line}", soft_wrap=True)
     recipe = plain(recipe_text({"dataset": spec}))
     out.print(f"\n[bold]In a recipe[/]\n{recipe}", soft_wrap=True, end="")

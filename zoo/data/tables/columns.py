@@ -131,7 +131,7 @@ def list_names(names: Names | None) -> list[str] | None:
 
 LABELS = (
     "label", "labels", "class", "target", "y", "outcome", "segment", "species", "churn", "fraud",
-    "diagnosis", "price",
+    "diagnosis",
 )  # fmt: skip
 """Words in names of columns that are to be predicted, the likeliest first."""
 

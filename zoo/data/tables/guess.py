@@ -166,6 +166,8 @@ def _words(column: "Series") -> "Series":
     """Return the cells of a column as text, without those that are empty."""
     import pandas
 
+    if kind_of(column) in ("list", "other"):
+        return pandas.Series([str(cell) for cell in column.dropna()], dtype=object)
     words = pandas.Series(parse_texts(column, None, whole=True), dtype=object)
     return words[words.str.strip() != ""]
 
@@ -200,26 +202,30 @@ def _guess_ids(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     if tables.unit == "graph":
         return []
     shared = _shared(tables.nodes)
-    known = given.get("id", "id" if "id" in shared else "")  # None: the numbers of rows
-    ids = [known] if known != "" else [
-        *(name for name in shared if all(_is_unique(frame[name]) for frame in tables.nodes)), None
-    ]  # fmt: skip
+    ids: list[str | None] = [given.get("id", "id")]
+    if known := "id" in given or "id" in shared:
+        if ids[0] not in (None, *shared):
+            return []
+    else:
+        ids = [name for name in shared if all(_is_unique(frame[name]) for frame in tables.nodes)]
     if not tables.edges:
-        ids = [name for name in ids if name and guess_option(tables.nodes[0][name]) == "one_hot"]
-        return [] if known != "" or not ids else [_id_of(ids[0], len(tables.nodes[0]))]
-    names = [given.get(end, end) for end in ("source", "target")]
-    said = all({*names} <= {*frame} for frame in tables.edges)
-    if said and known != "":
+        ids = [] if known else [name for name in ids if _is_name(name, tables.nodes[0][name])]
+        return [_id_of(name, len(tables.nodes[0])) for name in ids[:1]]
+    ends = [given.get(end, end) for end in ("source", "target")]
+    said = all({*ends} <= {*frame} for frame in tables.edges)
+    if said and known:
         return []
-    pairs = {id: _ends(tables, names if said else _shared(tables.edges), id) for id in ids}
-    id, ends = next(((id, ends) for id, ends in pairs.items() if ends), (known, None))
-    if ends is None:  # the reader says what it misses
-        return []
-    findings = [] if known != "" else [_id_of(id, sum(map(len, tables.nodes)))]
-    if not said:
-        found = f"{ends[0]!r} and {ends[1]!r} hold ids of nodes"
-        findings.append(_proposal(found, source=ends[0], target=ends[1]))
-    return findings
+    names = ends if said else _shared(tables.edges)
+    for id in ids if known else [*ids, None]:
+        if found := _ends(tables, names, id):
+            of_ids = [] if known else [_id_of(id, sum(map(len, tables.nodes)))]
+            return [*of_ids, *([] if said else [_ends_of(*found)])]
+    return []  # the reader says what it misses
+
+
+def _ends_of(source: str, target: str) -> Finding:
+    found = f"{source!r} and {target!r} hold ids of nodes"
+    return _proposal(found, source=source, target=target)
 
 
 def _shared(frames: list["DataFrame"]) -> list[str]:
@@ -240,6 +246,13 @@ def _is_unique(column: "Series") -> bool:
     words = _words(column)
     whole = kind_of(column) == "text" or words.str.isdecimal().all()
     return bool(whole and len(words) == len(column) > 1 and words.is_unique)
+
+
+def _is_name(name: str, column: "Series") -> bool:
+    """Return whether a column whose cells are all different names rows that no edge leads to."""
+    if kind_of(column) == "text":
+        return guess_option(column) == "one_hot"
+    return name.lower().endswith(("id", "number", "index", "key"))
 
 
 def _ends(tables: Tables, names: list[str], id: str | None) -> tuple[str, str] | None:
@@ -341,8 +354,10 @@ def _guess_label_column(tables: Tables, given: Mapping[str, Any]) -> list[Findin
             if _may_be_label(frame[name])}  # fmt: skip
     gaps = {name: 1 - len(_known(column)) / len(column) for name, column in able.items()}
     named = [name for word in LABELS for name in able if label_word(name) == word]
+    named = [name for name in named if not (name == "y" and "x" in able)]  # which are coordinates
     bare = [name for name in able if gaps[name] >= _UNKNOWN]
     bare.sort(key=lambda name: (_is_number(able[name]), -gaps[name]))
+    bare = [name for name in bare if not (named and _is_number(able[name]))]
     likely = [*dict.fromkeys([*named, *bare])]
     if tables.unit == "graph" and len(able) == 1:
         likely = [*able]
