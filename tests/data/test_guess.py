@@ -193,6 +193,12 @@ def test_what_no_guess_can_mend_is_told_beside_the_guesses(tmp_path, zoo):
     [split] = [found for found in guess_spec(path) if found.name == "split_column"]
     assert split.verdict == "fix" and "write train, val and test there" in split.fix
     assert guessed(path)["columns"] == ["age"]
+    nodes["age"] = ["1,5", "1.5"] * (ROWS // 2)  # as a comma, or a point, has it: not guessed
+    path = write(tmp_path / "mixed", nodes.assign(graph=np.arange(ROWS) // 8), edges)
+    assert "decimal" not in guessed(path)
+    with pytest.raises(ZooError, match="numbers with a comma and with a point"):
+        load_graph(path, **guessed(path))
+    assert "graphs.csv" in next(each.fix for each in guess_spec(path) if each.name == "graph")
 
 
 def test_without_a_label_it_is_asked_for(tmp_path, zoo):

@@ -97,7 +97,7 @@ def shell_words(options: Mapping[str, Any]) -> str:
     """Return options as the shell takes them behind a command.
 
     >>> shell_words({"dataset": "my shop", "dataset.one_hot": ["country", "city"]})
-    "'dataset=my shop' dataset.one_hot=country,city"
+    "dataset='my shop' dataset.one_hot=country,city"
     """
     return " ".join(_shell_option(key, line_text({key: value})[len(key) + 3 : -1])
                     for key, value in options.items())  # fmt: skip

@@ -79,9 +79,10 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     with contextlib.suppress(ZooError), reading(path, "tables"):  # which the reader tells
         findings += _guess_separator(path, given)
         tables = _read(path, {**given, **proposed(findings)})
-        if commas := _guess_decimal(tables, given):
-            findings += commas
-            tables = _read(path, {**given, **proposed(findings)})
+        for found in _guess_decimal(tables, given):
+            other = _read(path, {**given, **proposed([*findings, found])})
+            if _count_numbers(other) > _count_numbers(tables):  # none has a point
+                findings, tables = [*findings, found], other
         for guess in _GUESSES:
             findings += guess(tables, {**given, **proposed(findings)})
     return findings
@@ -169,7 +170,7 @@ def _words(column: "Series") -> "Series":
     if kind_of(column) in ("list", "other"):
         return pandas.Series([str(cell) for cell in column.dropna()], dtype=object)
     words = pandas.Series(parse_texts(column, None, whole=True), dtype=object)
-    return words[words.str.strip() != ""]
+    return words[words != ""]
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -192,6 +193,12 @@ def _guess_decimal(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     names = {name: None for frame in frames for name in frame if has_decimal_commas(frame[name])}
     found = f"a comma before the digits of a fraction in {', '.join(map(repr, names))}"
     return [_proposal(found, decimal="comma")] if names else []
+
+
+def _count_numbers(tables: Tables) -> int:
+    """Return how many columns are numbers."""
+    frames = (*tables.labelled, *tables.nodes, *tables.edges)
+    return sum(kind_of(frame[name]) == "number" for frame in frames for name in frame)
 
 
 # Ids, and the ends of edges
@@ -406,6 +413,15 @@ def _guess_reading(column: "Series", given: Mapping[str, Any], unit: Unit) -> It
 # Features
 
 
+def _guess_set(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
+    """Tell of a column that may name the graph of each node, of many."""
+    names = [name for frame in tables.nodes for name in _unsaid(frame, given)
+             if tables.unit == "node" and name.lower() in ("graph", "graph_id")]  # fmt: skip
+    found = "may say of which graph each node is, and all are read as one"
+    fix = "a set of graphs has a table graphs.csv beside, with a row for each: docs/graphs.md"
+    return [Finding("graph", "look", f"{name!r} {found}", fix) for name in names[:1]]
+
+
 def _guess_features(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     """Guess what columns are that are no numbers; those that are no features are left out."""
     frames = {name: frame for frame in tables.nodes for name in _numbers(frame, given)}
@@ -432,9 +448,13 @@ def _option_of(name: str, column: "Series") -> str:
 
     Times of day and numbers in two ways of writing are numbers: the reader says what to do.
     """
-    if kind_of(column) != "list" and not len(words := _words(column)):
+    if len(column) and not len(words := _words(column)):
         return "empty"
-    if _is_number(column) or (option := guess_option(column)) in ("times", "decimal"):
+    if (
+        not len(column)
+        or _is_number(column)
+        or (option := guess_option(column)) in ("times", "decimal")
+    ):
         return "number"
     if _says_split(column):
         return "a split"
@@ -488,6 +508,7 @@ def _guess_missing(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
 
 
 _GUESSES: tuple[Callable[[Tables, Mapping[str, Any]], Iterable[Finding]], ...] = (
-    _guess_ids, _guess_weight, _guess_split, _guess_label, _guess_features, _guess_missing,
+    _guess_ids, _guess_weight, _guess_split, _guess_label, _guess_set, _guess_features,
+    _guess_missing,
 )  # fmt: skip
 """In this order: each knows what those before it have found."""
