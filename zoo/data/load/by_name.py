@@ -59,7 +59,7 @@ from zoo.data.load.readers import (
 from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
 from zoo.data.samples import GRAPHS_SPLIT, SET_ENCODING, SET_READOUT, Separate
 from zoo.data.snapshots import Snapshots
-from zoo.data.tables.guess import guess_options
+from zoo.data.tables.guess import guess_options, proposed
 from zoo.data.tables.nodes_and_edges import read_tables
 from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
@@ -244,7 +244,7 @@ def _finished_line(spec: dict[str, Any]) -> Iterator[None]:
     try:
         yield
     except ZooError as error:
-        if not guess_spec(spec):
+        if not proposed(guess_spec(spec)):
             raise
         command = f"zoo data check {shlex.quote(spec['name'])} {shell_words(_said(spec))}".strip()
         raise ZooError(f"{error} `{command}` prints the finished line.") from None
