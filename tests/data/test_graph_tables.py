@@ -101,8 +101,6 @@ def test_labels_of_every_task(tmp_path, options, graphs, task, y):
         ({"edges": None}, "no edges.csv"),
         ({"nodes": None}, "no nodes.csv"),
         ({"nodes": NODES.replace("size", "label")}, "nodes.csv has the column 'label', and labels"),
-        ({"graphs": GRAPHS.replace("no", "1.5").replace("yes", "2.5")},
-         "graphs.csv: 'label': the labels are numbers such as 1.5.*`task=graph-regression`"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_a_sentence(zoo, tmp_path, changes, said):

@@ -35,29 +35,37 @@ def check(
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
 
+    What tables need said is guessed, and the last lines say it as training takes it.
+
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
     """
-    from zoo.config.recipe import recipe_text
-    from zoo.data.load import load_unless_graph_file, on_disk_folder, read_graph
+    from zoo.data.load import guess_spec, load_unless_graph_file, on_disk_folder, read_graph
     from zoo.data.load.check import check as check_data
     from zoo.data.load.plot import draw
+    from zoo.data.tables.guess import proposed
 
     check_out(plot, (".png",), again)
     spec = _spec(path, options)
-    path = spec["name"]
+    path, guesses = spec["name"], guess_spec(spec)
+    spec |= proposed(guesses)
     folder = on_disk_folder(path)
     whole = None if folder else load_unless_graph_file(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
-    data = folder or whole or read_graph(spec)
-    findings = check_data(data)
+    try:
+        data = folder or whole or read_graph(spec)
+    except ZooError:
+        if guesses and not as_json:
+            _print_findings(guesses)
+            _print_finished(spec, "")
+        raise
+    findings = [*guesses, *check_data(data)]
     if as_json:
         typer.echo(json.dumps([finding._asdict() for finding in findings]))
     else:
         _print_findings(findings)
-        recipe = recipe_text({"dataset": spec})
-        out.print(f"\n[bold]In a recipe[/]\n{plain(recipe)}", soft_wrap=True, end="")
+        _print_finished(spec, _task_of(findings))
     broken = any(finding.verdict == "fix" for finding in findings)
     if plot is not None and not broken:
         draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
@@ -73,10 +81,38 @@ def _print_findings(findings: list) -> None:
     marks = {"good": "[green]good[/]", "look": "[yellow]look[/]", "fix": "[bold red]fix[/]"}
     table = Table.grid("", "", Column(overflow="fold"), padding=(0, 2, 0, 0))
     for finding in findings:
-        table.add_row(marks[finding.verdict], plain(finding.name), plain(finding.found))
+        found = plain(in_the_shell(finding.found))
+        table.add_row(marks[finding.verdict], plain(finding.name), found)
         if finding.fix:
             table.add_row("", "", f"[bold]{plain(in_the_shell(finding.fix))}[/]")
     out.print(table)
+
+
+def _task_of(findings: list) -> str | None:
+    """Return the task that a recipe has to name beside its data, None where none can be trained."""
+    from zoo.tasks.labels import GRAPH_METRICS, LINKS, NODE_METRICS
+
+    values = {finding.name: finding.values for finding in findings}
+    labels = values.get("labels", {})
+    if labels.get("task") not in (*NODE_METRICS, *GRAPH_METRICS):
+        return None
+    if labels["labelled"]:
+        return ""
+    return LINKS if values["size"].get("edges") else None
+
+
+def _print_finished(spec: dict[str, Any], task: str | None) -> None:
+    """Print the command that trains on graphs, if one does, and what a recipe says of the data."""
+    from zoo.config.overrides import shell_words
+    from zoo.config.recipe import recipe_text
+
+    if task is not None:
+        words = {"dataset" if key == "name" else f"dataset.{key}": spec[key] for key in spec}
+        line = plain(f"zoo train sgformer {shell_words(words | ({'task': task} if task else {}))}")
+        heading = "Train on links, for no label is known" if task else "Train"
+        out.print(f"\n[bold]{heading}[/]\n{line}", soft_wrap=True)
+    recipe = plain(recipe_text({"dataset": spec}))
+    out.print(f"\n[bold]In a recipe[/]\n{recipe}", soft_wrap=True, end="")
 
 
 @app.command()

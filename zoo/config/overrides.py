@@ -3,10 +3,10 @@
 import contextlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoo.config.yaml_lines import Draft, Keys, NotYaml, Place, compose_value, read_value
+from zoo.config.yaml_lines import Draft, Keys, NotYaml, Place, compose_value, line_text, read_value
 from zoo.errors import ZooError, brief
 
 _HINT = re.compile(r"`(\w+): ([^`]+)`")
@@ -93,8 +93,18 @@ def in_the_shell(text: str) -> str:
     return _HINT.sub(lambda hint: f"`{_shell_option(*hint.groups())}`", text)
 
 
+def shell_words(options: Mapping[str, Any]) -> str:
+    """Return options as the shell takes them behind a command.
+
+    >>> shell_words({"dataset": "my shop", "dataset.one_hot": ["country", "city"]})
+    "dataset='my shop' dataset.one_hot=country,city"
+    """
+    return " ".join(_shell_option(key, line_text({key: value})[len(key) + 3 : -1])
+                    for key, value in options.items())  # fmt: skip
+
+
 def _shell_option(key: str, value: str) -> str:
-    names = re.fullmatch(r"\[([^\[\]{}'\"]*)\]", value)
+    names = re.fullmatch(r"\[([^\[\]{}'\"]+)\]", value)
     if names:
         value = names[1].replace(", ", ",")
     elif value[0] == value[-1] == "'" and _is_text(value[1:-1]):

@@ -4,8 +4,9 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import shlex
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ from zoo.config.options import (
     resolved,
     resolved_options,
 )
+from zoo.config.overrides import shell_words
 from zoo.config.recipe import Recipe, divide, word
 from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
@@ -46,14 +48,23 @@ from zoo.data.load.named import (
     on_disk_folder,
     path_of,
 )
-from zoo.data.load.readers import KINDS, READERS, SETS, dataset_reader, graph_reader
+from zoo.data.load.readers import (
+    KINDS,
+    READERS,
+    SETS,
+    dataset_reader,
+    graph_reader,
+    read_graph_tables,
+)
 from zoo.data.mapped.reader import META, is_on_disk, read_meta, read_on_disk
 from zoo.data.samples import GRAPHS_SPLIT, SET_ENCODING, SET_READOUT, Separate
 from zoo.data.snapshots import Snapshots
+from zoo.data.tables.guess import guess_options, proposed
+from zoo.data.tables.nodes_and_edges import read_tables
 from zoo.data.tables.read import SUFFIXES
 from zoo.data.texts import SPLITS as TEXT_SPLITS
 from zoo.data.texts import TEXTS
-from zoo.errors import Problem, ZooError, of_file, reading, unknown
+from zoo.errors import Finding, Problem, ZooError, of_file, reading, unknown
 from zoo.registry import discover
 from zoo.system.files import user_path
 from zoo.tasks.labels import (
@@ -164,13 +175,15 @@ def load_data(spec: Spec | Path, *, features: Spec = "raw", **options: Any) -> D
             kind = type(data).__name__
             raise ZooError(f"dataset {name!r}: its builder returned a {kind}; return a Dataset.")
         if reader := dataset_reader(path := path_of(name), spec):
-            return reader(path, **_options(spec))
+            with _finished_line(spec):
+                return reader(path, **_options(spec))
         if folder := on_disk_folder(name):
             own = {key: spec[key] for key in ("features", "task") if key in spec}
             return read_on_disk(folder, **own)
         common = _divide(spec)[1]
         common.pop("task", None)
-        return own_graph(name, read_graph(spec), **common)
+        with _finished_line(spec):
+            return own_graph(name, read_graph(spec), **common)
     except MemoryError as error:
         raise ZooError(
             f"dataset {name}: it does not fit into memory ({error}); choose a smaller one, or "
@@ -200,6 +213,41 @@ def read_graph(spec: Spec | Path) -> GraphArrays:
     with reading(path, "a folder of tables" if path.is_dir() else f"a file of {path.suffix}"):
         arrays = graph_reader(path)(path, task, **own)
     return arrays._replace(task=task or arrays.task)
+
+
+def guess_spec(spec: Spec) -> list[Finding]:
+    """Return what tables of one's own need said and a spec does not say: guesses, none applied.
+
+    Raises:
+        ZooError: an unknown option.
+    """
+    spec = _mapping(spec)
+    path = path_of(spec["name"])
+    if not path.exists() or not (path.is_dir() or path.suffix.lower() in SUFFIXES):
+        return []
+    _refuse(spec["name"], dataset_problems(spec, ()))
+    reader = dataset_reader(path, spec) or graph_reader(path)
+    return guess_options(path, _said(spec)) if reader in (read_tables, read_graph_tables) else []
+
+
+def _said(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of files of one's own that are other than where nothing is said."""
+    path = path_of(spec["name"])
+    usual = options_of(dataset_reader(path, spec) or graph_reader(path))
+    usual = options_of(common_options) | usual
+    return {key: value for key, value in _options(spec).items() if value != usual[key].default}
+
+
+@contextlib.contextmanager
+def _finished_line(spec: dict[str, Any]) -> Iterator[None]:
+    """Have what refuses tables say which command tells all that they need."""
+    try:
+        yield
+    except ZooError as error:
+        if not proposed(guess_spec(spec)):
+            raise
+        command = f"zoo data check {shlex.quote(spec['name'])} {shell_words(_said(spec))}".strip()
+        raise ZooError(f"{error} `{command}` prints the finished line.") from None
 
 
 def load_unless_graph_file(spec: dict[str, Any]) -> Dataset | Separate | None:

@@ -539,7 +539,7 @@ def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
 
 def _separates(own: np.ndarray, others: np.ndarray) -> bool:
     """Return whether values of a class, numbers or words, are never those of others."""
-    if own.dtype.kind == "U":
+    if own.dtype.kind in "UO":  # text of any length is objects
         words = np.unique(own)
         return len(words) <= len(own) / 2 and not np.isin(others, words).any()
     if np.isnan(own).any():

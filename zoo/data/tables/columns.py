@@ -129,6 +129,12 @@ def list_names(names: Names | None) -> list[str] | None:
 
 # What is said of columns that are no numbers
 
+LABELS = (
+    "label", "labels", "class", "target", "y", "outcome", "segment", "species", "churn", "fraud",
+    "diagnosis",
+)  # fmt: skip
+"""Words in names of columns that are to be predicted, the likeliest first."""
+
 _SHOWN = 5  # columns that are named in one sentence
 _LOOKED_AT = 1000  # cells by which a column is known
 _WORDS_OF_TEXT = 3  # of a cell of text, on average
@@ -141,18 +147,35 @@ _FIXES = {
 """What is written of columns that no option names."""
 
 
-def explain_columns(columns: "DataFrame", where: str) -> str:
-    """Return what to do about columns that are no numbers: what each is, by its looks."""
+def label_word(name: str) -> str | None:
+    """Return the word in the name of a column that says it is to be predicted, if one does.
+
+    >>> label_word("Customer_Class")
+    'class'
+    """
+    words = re.split(r"\W|_", name.lower())
+    return next((word for word in LABELS if word in words), None)
+
+
+def explain_columns(columns: "DataFrame", where: str, labelled: bool) -> str:
+    """Return what to do about columns that are no numbers: what each is, by its looks.
+
+    Args:
+        columns: with their names.
+        where: what the table is called.
+        labelled: another column is the label.
+    """
     row, first = ("data row", 1) if where.endswith(".parquet") else ("line", 2)
     shown = [f"the column {name!r} {_show(columns[name], row, first)}" for name in columns]
     more = f", and {len(shown) - _SHOWN:,} more" if len(shown) > _SHOWN else ""
     names_of: dict[str, list[str]] = {}
     for name in columns:
-        names_of.setdefault(guess_option(columns[name]), []).append(name)
+        option = "label" if not labelled and label_word(name) else guess_option(columns[name])
+        names_of.setdefault(option, []).append(name)
     options = []
     for option, names in names_of.items():
         value = _in_yaml(names)
-        value = value[1:-1] if option == "split_column" else value
+        value = value[1:-1] if option in ("split_column", "label") else value
         options.append(_FIXES.get(option) or f"`{option}: {value}`")
     text = ", ".join(options)
     if dates := names_of.get("dates"):
@@ -180,14 +203,13 @@ def guess_option(column: "Series") -> str:
     """
     if (kind := kind_of(column)) != "text":
         return {"date": "dates", "time": "times"}.get(kind, "one_hot")
-    sample = column[:_LOOKED_AT]
-    sample = sample[sample.fillna("") != ""].reset_index(drop=True)
+    sample = _sample(column)
     cells = sample.tolist()
     if not cells:
         return "one_hot"
     if len({*cells}) > 1 and {*cells} <= {*PARTS}:
         return "split_column"
-    if any("," in cell for cell in cells) and all(map(_WITH_COMMA.fullmatch, cells)):
+    if has_decimal_commas(column):
         return "decimal"
     if all(map(_WITH_SLASH.fullmatch, cells)):
         return "dates"
@@ -199,6 +221,18 @@ def guess_option(column: "Series") -> str:
             pass
     words = sum(len(cell.split()) for cell in cells) / len(cells)
     return "text" if words >= _WORDS_OF_TEXT else "one_hot"
+
+
+def has_decimal_commas(column: "Series") -> bool:
+    """Return whether a column of text is of numbers, some of which have a comma."""
+    cells = _sample(column).tolist() if kind_of(column) == "text" else []
+    return any("," in cell for cell in cells) and all(map(_WITH_COMMA.fullmatch, cells))
+
+
+def _sample(column: "Series") -> "Series":
+    """Return the first cells of a column of text, without the empty ones."""
+    sample = column[:_LOOKED_AT]
+    return sample[sample.fillna("") != ""].reset_index(drop=True)
 
 
 def _show(column: "Series", row: str, first: int) -> str:

@@ -65,8 +65,12 @@ if TYPE_CHECKING:
 EdgeRows = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray | None]]
 """The ids of both ends of edges, (E,) each, and their `weights` and `edge_features`."""
 
-_ENDS = ({"source", "target"}, {"src", "dst"})
-_WEIGHTS = {"weight", "w"}
+ENDS = (("source", "target"), ("src", "dst"), ("from", "to"))
+"""What the columns of the two ends of edges are mostly called."""
+
+WEIGHTS = {"weight", "w", "weights"}
+"""What the column of weights of edges is mostly called."""
+
 _TWO_TABLES = (
     "If its rows are edges, write a folder of two tables: edges.csv, with the columns source and "
     "target, and nodes.csv, a row per node with a column id, and its features and label if it has "
@@ -80,7 +84,7 @@ def read_tables(
     task: str | None,
     *,
     edges: str | None = None,
-    id: str = "id",
+    id: str | None = "id",
     label: Names | None = None,
     labels: Labels = "use",
     split_column: str | None = None,
@@ -116,7 +120,8 @@ def read_tables(
         task: what the labels are for; None: classes, or several targets.
         edges: the table of edges, where `path` is not a folder that has it; left out, a table of
             nodes has none, and need not have ids.
-        id: column of nodes: what each is called, whole numbers or text.
+        id: column of nodes: what each is called, whole numbers or text; `null` numbers them by
+            their rows, from 0.
         label: column of nodes, or list of several: the class, or the number to predict.
         labels: `ignore` reads nodes that are to be predicted: this column is not looked at.
         split_column: column of nodes: train, val, test, or nothing. Left out, `split`, or a mask
@@ -175,8 +180,9 @@ def read_tables(
         check_columns([name] if name else [], names, edges_path.name, option)
     beside = [name for name in (edge_time, edge_split) if name is not None]
     *pairs, values = read_edges(edges_path, ends, edge_columns, csv_format, beside)
+    ids = np.arange(len(arrays.labels)) if arrays.ids is None else arrays.ids
     return arrays._replace(
-        edges=join(arrays.ids, pairs, edges_path.name),
+        edges=join(ids, pairs, edges_path.name),
         edge_times=edge_time and _edge_times(edges_path, edge_time, date_format, csv_format),
         edge_parts=edge_split and edge_parts(edges_path, edge_split, csv_format),
         **values,
@@ -292,7 +298,7 @@ def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> Graph
 def _check_is_no_edge_table(path: Path, names: list[str], choice: Columns) -> None:
     """Refuse a table of edges where one of nodes is wanted, unless an end is the label."""
     ends = {name.strip().lower() for name in names if not is_index(name)}
-    if choice.label is None and ends - _WEIGHTS in _ENDS:
+    if choice.label is None and ends - WEIGHTS in map(set, ENDS):
         raise ZooError(
             f"{path.name} has the columns {', '.join(names)} alone, which are those of edges, and "
             f"a table by itself is one of nodes. {_TWO_TABLES} If they are nodes, rename a column, "
@@ -447,7 +453,8 @@ def _parse_features(
             values[name] = column
             kinds[name] = "number" if column.dtype.kind == "f" and kind != "date" else kind
     if unread:
-        errors.append(f"{where}: {explain_columns(table[unread], where)}")
+        labelled = choice.unlabelled or bool(choice.roles([*table]).labels)
+        errors.append(f"{where}: {explain_columns(table[unread], where, labelled)}")
     if errors:
         raise ZooError("\n".join(errors))
     return FeatureColumns(len(table), values, kinds, choice.missing, choice.terms, choice.numbers)

@@ -142,7 +142,34 @@ def check_columns(
             )
 
 
+def guess_separator(path: Path) -> str | None:
+    """Return what stands between the cells of a CSV with commas nowhere; None where they do.
+
+    Raises:
+        ZooError: the file has no first line of names.
+    """
+    if path.suffix.lower() == ".parquet":
+        return None
+    mark = _other_mark(_cells_of_names(path, CsvFormat().delimiter(path)))
+    return "tab" if mark == "\t" else mark
+
+
 def _first_line(path: Path, delimiter: str) -> list[str]:
+    names = _cells_of_names(path, delimiter)
+    if other := _other_mark(names):
+        other = "tab" if other == "\t" else repr(other)
+        raise ZooError(
+            f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
+        )
+    return names
+
+
+def _other_mark(names: list[str]) -> str | None:
+    """Return the mark in a single name that may part several, None where none does."""
+    return next((mark for mark in ";\t|," if mark in names[0]), None) if len(names) == 1 else None
+
+
+def _cells_of_names(path: Path, delimiter: str) -> list[str]:
     with path.open("rb") as file:
         first = file.readline()
     if not first.strip():
@@ -161,13 +188,7 @@ def _first_line(path: Path, delimiter: str) -> list[str]:
             f"{path.name} begins with {excel[1]!r}, a word for Excel and no names of columns; "
             "delete the first line, and write `separator` where no comma stands between cells."
         )
-    names = next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter))
-    if len(names) == 1 and (other := next((mark for mark in ";\t|," if mark in names[0]), None)):
-        other = "tab" if other == "\t" else repr(other)
-        raise ZooError(
-            f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
-        )
-    return names
+    return next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter))
 
 
 def _read_csv(
