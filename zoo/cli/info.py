@@ -268,7 +268,7 @@ def estimate(
     """
     from zoo.runs.estimate_memory import estimate as estimate_memory
     from zoo.runs.resolve import load_recipe, resolve
-    from zoo.system.allocator import keep_freed_memory
+    from zoo.system.allocator import advice, keep_freed_memory
 
     keep_freed_memory()  # as in training
     loaded = load_recipe(recipe, overrides or [], trust=trust)
@@ -301,6 +301,8 @@ def estimate(
         size = f"{value:,}" if is_count else f"{value / 2**20:,.0f} MiB"
         table.add_row(name.replace("_", " "), size, what)
     out.print(table)
+    if memory.nodes > 100_000 and advice():
+        console.remark(f"a step takes a quarter less after: {advice()}")
     if memory.largest == 0:
         out.print("The data alone do not fit into the memory that is free here.")
     elif memory.largest is not None:

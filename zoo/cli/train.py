@@ -88,7 +88,7 @@ def train(
     """
     from zoo.runs.resolve import check_processes, load_recipe, remarks_on_dataset, resolve
     from zoo.runs.run import explain_changed_resume, load_unfinished_run
-    from zoo.system import allocator, process_group
+    from zoo.system import process_group
     from zoo.system.launcher import launch
 
     # Of several processes only one that launches others, or the first, prints remarks.
@@ -108,8 +108,6 @@ def train(
     else:
         process_group.start()
         plan = load_unfinished_run(resume, max(processes, process_group.count()))[1]
-    if not (silent or runs.exists()) and allocator.advice():
-        console.remark(f"large graphs take a quarter less memory after: {allocator.advice()}")
     if processes > 1 and os.environ.get("WORLD_SIZE", "1") == "1":
         check_processes(plan, processes)
         sys.exit(launch(processes, context.obj))

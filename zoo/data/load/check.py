@@ -403,9 +403,10 @@ def _features(graph: Graph) -> Iterator[Finding]:
     least, most = float(columns.low.min()), float(columns.high.max())
     text = f"{len(columns.low):,}, from {least:g} to {most:g}"
     text += ", fp16" if graph.arrays.features.dtype == np.float16 else ""
-    if scaled_numbers(graph.arrays.columns and graph.arrays.columns.fit()):
-        text += ", numbers standardised (`numbers: raw` leaves them)"
-    yield none_of("features", lie_apart(columns.mean, columns.deviation), text,
+    scaled = scaled_numbers(graph.arrays.columns and graph.arrays.columns.fit())
+    text += ", numbers standardised (`numbers: raw` leaves them)" if scaled else ""
+    apart = not scaled and lie_apart(columns.mean, columns.deviation)
+    yield none_of("features", apart, text,
                   "scales lie apart, or far from 0 and 1: train with `features: standard`",
                   {"features": len(columns.low), "least": least, "most": most})  # fmt: skip
     names, leave = _names(graph), "or leave columns out (`columns: [...]`)"
