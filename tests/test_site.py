@@ -127,11 +127,15 @@ def test_what_is_missing_ends_the_build(copy, path, old, new, said):
     assert status != 0 and said in told
 
 
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def address(site):
     """A server of the pages on this machine."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
-    handler.log_message = lambda *_: None
+    handler = functools.partial(Silent, directory=site)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -139,6 +143,17 @@ def address(site):
 
 
 OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("own-graphs", 400))
+BEYOND = """[...document.querySelectorAll('.md-content *')].filter(each => {
+    const box = each.getBoundingClientRect()
+    return box.width && box.left < 400 && box.right > 401
+}).filter(each => {
+    const scrolls = other => /auto|scroll/.test(getComputedStyle(other).overflowX)
+    const fits = other => other.getBoundingClientRect().right <= 400
+    let around = each.parentElement
+    while (around && !(scrolls(around) && fits(around))) around = around.parentElement
+    return !around
+}).map(each => each.outerHTML.slice(0, 100))"""
+"""What the right edge of a window of 400 pixels cuts, and no box scrolls."""
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
@@ -156,3 +171,21 @@ def test_a_browser_shows_it_and_finds_words_without_a_network(address):
             time.sleep(0.1)
     assert page.problems == []
     assert [each for each in page.requests if not each.startswith((address, "data:"))] == []
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
+def test_no_page_is_wider_than_a_telephone(site, address):
+    wide = {}
+    with chromium() as page:
+        page(
+            "Network.setBlockedURLs", urls=["*/assets/javascripts/*"]
+        )  # the theme's, which take long
+        for each in sorted(path.relative_to(site) for path in site.rglob("*.html")):
+            page.open(f"{address}/{each}", width=400)
+            width, cut = page.ask("document.documentElement.scrollWidth"), page.ask(BEYOND)
+            if width > 400 or cut:
+                wide[str(each)] = (width, cut)
+        page.ask("document.querySelector('article').innerHTML = '<hr style=\"width: 500px\">'")
+        assert page.ask("document.documentElement.scrollWidth") > 400
+        assert page.ask(BEYOND)[-1].startswith("<hr")
+    assert wide == {}
