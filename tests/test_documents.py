@@ -183,6 +183,17 @@ def test_a_page_names_what_there_is(page):
         pkgutil.resolve_name(name)  # ImportError or AttributeError: there is no such name
 
 
+def test_what_the_page_of_limits_refuses_is_refused(command):
+    page = " ".join((ROOT / "docs/limits.md").read_text().split())
+    rows = re.findall(r"\(`(zoo [^`]+)`: \*([^*]+)\*\)", page)
+    Path("graph.xlsx").touch()
+    assert len(rows) == page.count("- **") > 20
+    for line, refusal in rows:
+        code, out, error = command(*shlex.split(line)[1:])
+        said = " ".join(re.sub("[│╭╮╰╯─]", " ", out + error).split())
+        assert code == 2 and refusal in said, f"{line}\n{said}"
+
+
 def test_the_page_on_training_tells_the_defaults():
     table = (
         (ROOT / "docs/train.md").read_text().split("| `train.` | default | |")[1].split("\n\n")[0]
