@@ -224,7 +224,7 @@ def results_page(recipes: list[Recipe]) -> str:
         "*Difference* is that from the best row of the table, in points, of an error as it is. "
         "The best is bold, whichever model it is. The defaults of models, where a recipe says "
         "nothing else, were as a rule chosen by their mean rank over seven graphs "
-        "([how](tune.md#how-defaults-were-chosen)).",
+        "([how](measured-settings.md#how-defaults-were-chosen)).",
         f"![Scores of the models on each data set, with published numbers]({PICTURE.as_posix()})",
         "*Of each model the recipe of the shortest name, on data with two models or more; "
         "intervals of ranks end at the first and at the last.*",
