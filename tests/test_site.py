@@ -142,8 +142,9 @@ def address(site):
         server.shutdown()
 
 
-OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("own-graphs", 400))
-BEYOND = """[...document.querySelectorAll('.md-content *')].filter(each => {
+OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("energy", 400))
+SET = ".arithmatex > .katex, .arithmatex > .katex-display"
+BEYOND = """[...document.querySelectorAll('.md-content :not(.katex *)')].filter(each => {
     const box = each.getBoundingClientRect()
     return box.width && box.left < 400 && box.right > 401
 }).filter(each => {
@@ -163,6 +164,10 @@ def test_a_browser_shows_it_and_finds_words_without_a_network(address):
             page.open(f"{address}/{name}.html", width=width, scheme="dark")
             assert page.ask("document.documentElement.scrollWidth") <= width, name
             assert page.ask("document.body.getAttribute('data-md-color-scheme')") == "slate"
+        written, found = (
+            f"document.querySelectorAll('{each}').length" for each in (".arithmatex", SET)
+        )
+        assert page.ask(written) == page.ask(found) > 0
         page.ask("document.querySelector('.md-search__input').focus()")
         page("Input.insertText", text="softmax")  # at once: its search warns of single letters
         until = time.monotonic() + 20
@@ -177,9 +182,7 @@ def test_a_browser_shows_it_and_finds_words_without_a_network(address):
 def test_no_page_is_wider_than_a_telephone(site, address):
     wide = {}
     with chromium() as page:
-        page(
-            "Network.setBlockedURLs", urls=["*/assets/javascripts/*"]
-        )  # the theme's, which take long
+        page("Network.setBlockedURLs", urls=["*/assets/javascripts/*"])  # of the theme: slow
         for each in sorted(path.relative_to(site) for path in site.rglob("*.html")):
             page.open(f"{address}/{each}", width=400)
             width, cut = page.ask("document.documentElement.scrollWidth"), page.ask(BEYOND)
@@ -189,3 +192,10 @@ def test_no_page_is_wider_than_a_telephone(site, address):
         assert page.ask("document.documentElement.scrollWidth") > 400
         assert page.ask(BEYOND)[-1].startswith("<hr")
     assert wide == {}
+
+
+def test_parts_of_a_model_are_linked_to_what_is_told_of_them(site):
+    page = (site / "models" / "sgformer.html").read_text()
+    for part in ("GraphStack", "GraphResidual"):
+        assert f'<a href="#zoo.models.sgformer.{part}">`{part}`</a>' in page
+        assert f'id="zoo.models.sgformer.{part}"' in page
