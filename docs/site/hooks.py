@@ -6,6 +6,7 @@ that leads nowhere, and a public name, word or option without a sentence, end th
 """
 
 import inspect
+import json
 import os
 import re
 import sys
@@ -94,6 +95,7 @@ def on_files(files: Files, config: Any) -> None:
     for name in MODELS:
         made[f"models/{name}.md"] = with_options(made[f"models/{name}.md"], name)
     made["recipes.md"] += f"\n{gallery()}\n"
+    made["first-ten-minutes.md"] = notebook(ROOT / "docs/first-ten-minutes.ipynb")
     made |= {"words.md": words_page(), "api.md": api_page()}
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
@@ -147,7 +149,8 @@ def titled(block: re.Match) -> str:
 
 def in_site(source: str) -> str:
     """Return where a file of the project is in the site."""
-    return ELSEWHERE.get(source) or source.removeprefix("docs/").replace("recipes/", "models/", 1)
+    page = source.removeprefix("docs/").replace("recipes/", "models/", 1)
+    return ELSEWHERE.get(source) or re.sub(r"\.ipynb$", ".md", page)
 
 
 def linked(text: str, source: str) -> str:
@@ -173,6 +176,13 @@ def with_options(text: str, name: str) -> str:
     text = re.sub(r"`zoo info .*? prints its options; its", "Its", text)
     before = "## How to cite" if "## How to cite" in text else "## Recipes"
     return text.replace(before, f"{own}\n\n{before}", 1)
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook as a page: its texts, and its code as blocks."""
+    forms = {"markdown": "{}", "code": "```python\n{}\n```"}
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join(forms[each["cell_type"]].format("".join(each["source"])) for each in cells)
 
 
 def named_parts(name: str) -> dict[str, Any]:
