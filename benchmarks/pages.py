@@ -674,8 +674,8 @@ def transformers_picture(recipes: list[Recipe]) -> str:
     found.sort(key=lambda each: -each.gain)
     height = LINE * len(found)
     with rc_context(STYLE):
-        figure = Figure(figsize=(720 / 72, (height + 95) / 72), facecolor=DAY["card"])
-        axes = figure.add_axes((240 / 720, 45 / (height + 95), 455 / 720, height / (height + 95)))
+        figure = Figure(figsize=(540 / 72, (height + 95) / 72), facecolor=DAY["card"])
+        axes = figure.add_axes((228 / 540, 45 / (height + 95), 300 / 540, height / (height + 95)))
         axes.axvline(0, color=DAY["soft"], lw=1.5)
         for side, (color, marker) in SIDES.items():
             rows = [(place, each) for place, each in enumerate(found) if each.verdict == side]
@@ -685,11 +685,10 @@ def transformers_picture(recipes: list[Recipe]) -> str:
             axes.plot([each.gain for _, each in rows], [place for place, _ in rows], marker,
                       color=DAY[color], ms=8, mec=DAY["card"], mew=0.7)  # fmt: skip
         _bare(axes, [each.name for each in found])
-        axes.set_xlabel("points, with the 95 % interval over seeds")
-        for side, place, where in (("other", 0.0, "left"), ("transformer", 1.0, "right")):
-            text = {"other": "◀ other model is better", "transformer": "transformer is better ▶"}
-            axes.text(place, 1 + 14 / height, text[side], transform=axes.transAxes, ha=where,
-                      color=DAY[SIDES[side][0]])  # fmt: skip
+        axes.set_xlabel("points, 95 % interval over seeds")
+        for side, text, place in (("other", "◀ other model", "left"),
+                                  ("transformer", "transformer ▶", "right")):  # fmt: skip
+            axes.set_title(text, loc=place, fontsize=13, pad=10, color=DAY[SIDES[side][0]])
         return _written(figure, "Gain of the best transformer over the best other model")
 
 
