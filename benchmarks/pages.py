@@ -4,7 +4,7 @@
 
 FOLDER, `recipes` where none is named, holds a folder of recipes for each model. Written are the
 README.md of each, that of all, and, where there is a folder `docs` beside it, `docs/results.md`
-with its picture.
+with its pictures.
 """
 
 import argparse
@@ -34,13 +34,14 @@ RESULTS = Path("docs") / "results.md"
 """The page of all results, beside the folder of recipes, where there is a folder of documents."""
 
 PICTURE = Path("plots") / "results.svg"
-"""The picture, beside that page."""
+BESIDE = Path("plots") / "transformers.svg"
+"""The pictures, beside that page."""
 
 
 def write_pages(folder: Path) -> list[Path]:
     """Write the page of each model and that of all models; return the files that changed.
 
-    The picture is drawn anew where the page of results is another, or where there is none.
+    The pictures are drawn anew where the page of results is another, or where there are none.
 
     Args:
         folder: holds a folder of recipes for each model, `sgformer/sgformer-cora.yaml`.
@@ -50,16 +51,19 @@ def write_pages(folder: Path) -> list[Path]:
             in the place of another file.
     """
     recipes = read_recipes(folder)
-    changed = outdated(pages(folder, recipes))
+    made = pages(folder, recipes)
+    changed = outdated(made)
     for path in changed:
         if path.exists() and "<!-- Written by `" not in path.read_text(encoding="utf-8"):
             raise ZooError(
                 f"{path} was not written by `make pages`; move it, and write them again."
             )
     results = folder.resolve().parent / RESULTS
-    picture = results.parent / PICTURE
-    if results in changed or (results.exists() and not picture.exists()):
-        changed[picture] = results_picture([each for group in recipes.values() for each in group])
+    shown = made.get(results, "")
+    for name, draw in {PICTURE: results_picture, BESIDE: transformers_picture}.items():
+        picture = results.parent / name
+        if f"({name.as_posix()})" in shown and (results in changed or not picture.exists()):
+            changed[picture] = draw([each for group in recipes.values() for each in group])
     for path, text in changed.items():
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -220,11 +224,12 @@ def results_page(recipes: list[Recipe]) -> str:
         "*Difference* is that from the best row of the table, in points, of an error as it is. "
         "The best is bold, whichever model it is. The defaults of models, where a recipe says "
         "nothing else, were as a rule chosen by their mean rank over seven graphs "
-        "([how](tune.md#how-defaults-were-chosen)).",
+        "([how](measured-settings.md#how-defaults-were-chosen)).",
         f"![Scores of the models on each data set, with published numbers]({PICTURE.as_posix()})",
         "*Of each model the recipe of the shortest name, on data with two models or more; "
         "intervals of ranks end at the first and at the last.*",
         _ranks(groups),
+        _transformers(groups),
         *(_results(name, groups[name]) for name in sorted(groups)),
         _list("Numbers that were missed", [(each, [each.expect.missed or "not said why."])
                                            for each in missed]),
@@ -372,6 +377,99 @@ def _better(groups: dict[str, list[Recipe]], models: Collection[str], common: li
     return f" The best would be {', '.join(said)}." if said else ""
 
 
+class Contest(NamedTuple):
+    """The best transformer beside the best other model, of one split of a data set.
+
+    Attributes:
+        name: of the data and its split.
+        transformer: the recipe that attends to all nodes.
+        other: the recipe that does not.
+        gain: how much better the transformer is, in points, of an error as it is.
+        half: half of the 95 % interval of that.
+    """
+
+    name: str
+    transformer: Recipe
+    other: Recipe
+    gain: float
+    half: float
+
+    @property
+    def verdict(self) -> str:
+        """The best of both: transformer, other, or neither where the interval holds 0."""
+        if abs(self.gain) <= self.half:
+            return "neither"
+        return "transformer" if self.gain > 0 else "other"
+
+
+def contests(recipes: list[Recipe]) -> list[Contest]:
+    """Return the best transformer beside the best other model of each data set and split.
+
+    The interval is Welch's, of two means with deviations of their own.
+    """
+    return [each for name, group in sorted(_groups(recipes).items())
+            for each in _contest(name, group)]  # fmt: skip
+
+
+def _contest(name: str, recipes: list[Recipe]) -> Iterable[Contest]:
+    from scipy import stats
+
+    attend, metric = list_models(attention="rba"), metric_of(recipes[0])
+    best: dict[bool, Recipe] = {}
+    for each in recipes:
+        side = word(each.model) in attend
+        gains = [metrics.gain(metric, one.measured.test) for one in (each, best.get(side, each))]
+        if len(each.measured.seeds) > 1 and (side not in best or gains[0] > gains[1]):
+            best[side] = each
+    if not metric or len(best) < 2:
+        return
+    found = [best[side].measured for side in (True, False)]
+    shares = [each.std**2 / len(each.seeds) for each in found]
+    freedom = sum(shares) ** 2 / sum(
+        share**2 / (len(each.seeds) - 1) for share, each in zip(shares, found, strict=True)
+    )
+    scale = 1 if metrics.lower_is_better(metric) else 100
+    gain, base = (metrics.gain(metric, each.test) for each in found)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(sum(shares))
+    yield Contest(name, best[True], best[False], scale * (gain - base), scale * half)
+
+
+def _transformers(groups: dict[str, list[Recipe]]) -> str:
+    """Return where the best transformer is ahead of the best other model, and where behind."""
+    found = contests([each for group in groups.values() for each in group])
+    if not found:
+        return ""
+    of = {side: [each.name for each in found if each.verdict == side]
+          for side in ("transformer", "other", "neither")}  # fmt: skip
+    rows = []
+    for each in sorted(found, key=lambda one: (_of_error(one), -one.gain)):
+        form = "{:+.4f} ± {:.4f}" if _of_error(each) else "{:+.2f} ± {:.2f}"
+        sides = _side(each.transformer), _side(each.other)
+        rows.append([each.name, *sides, form.format(each.gain, each.half), each.verdict])
+    return (
+        "## Transformers beside other models\n\nThe best model that attends to all nodes beside "
+        f"the best that does not, on {len(found)} splits of data sets where both were trained with "
+        "several seeds. *Gain* is how much better the transformer is, in points, of an error as it "
+        "is, with the 95 % interval over seeds (Welch's); the better one is *neither* where that "
+        f"holds 0. The transformer is ahead on {len(of['transformer'])} "
+        f"({'; '.join(of['transformer'])}), behind on {len(of['other'])} "
+        f"({'; '.join(of['other'])}), and level on {len(of['neither'])}. Both are the best by "
+        "their test scores, which favours the side with more recipes, and of "
+        f"{len(found)} intervals one or two leave out 0 by chance. Recipes that are narrower than "
+        "the published ones have `-small` in their names.\n\n"
+        f"![Gain of the best transformer over the best other model]({BESIDE.as_posix()})\n\n"
+        + table(["data set", "transformer", "other", "gain", "better"], rows)
+    )
+
+
+def _of_error(contest: Contest) -> bool:
+    return metrics.lower_is_better(metric_of(contest.other))
+
+
+def _side(recipe: Recipe) -> str:
+    return f"{_link(recipe)}, {recipe.measured.test:.4f}"
+
+
 def _half(places: list[float]) -> float | None:
     found = metrics.paired_difference(places, [0.0] * len(places))
     return None if found.high is None else found.high - found.mean
@@ -470,6 +568,17 @@ COLUMNS, LINE, AROUND = 3, 17, 75
 
 SAID = "Scores of the models on each data set, with published numbers"
 
+DAY = {name: light for name, (light, _) in COLORS.items()}
+STYLE = {
+    "svg.fonttype": "none",
+    "font.family": "DejaVu Sans",
+    "font.size": 12.5,
+    "text.color": DAY["ink"],
+    "axes.labelcolor": DAY["soft"],
+    "xtick.color": DAY["soft"],
+    "ytick.color": DAY["soft"],
+}
+
 
 def results_picture(recipes: list[Recipe]) -> str:
     """Return the picture of the page, an SVG: models in the order of their scores, for each data.
@@ -480,33 +589,28 @@ def results_picture(recipes: list[Recipe]) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from zoo.reports.figures import svg
-
     panels = _panels(_groups(recipes))
     rows = [panels[first : first + COLUMNS] for first in range(0, len(panels), COLUMNS)]
     heights = [LINE * max(len(lines) for _, lines in row) + AROUND for row in rows]
-    of = {name: light for name, (light, _) in COLORS.items()}
-    style = {
-        "svg.fonttype": "none",
-        "font.family": "DejaVu Sans",
-        "font.size": 12.5,
-        "text.color": of["ink"],
-        "axes.labelcolor": of["soft"],
-        "xtick.color": of["soft"],
-        "ytick.color": of["soft"],
-    }
-    with rc_context(style):
-        figure = Figure(figsize=(990 / 72, (sum(heights) + 40) / 72), facecolor=of["card"])
+    with rc_context(STYLE):
+        figure = Figure(figsize=(990 / 72, (sum(heights) + 40) / 72), facecolor=DAY["card"])
         top = sum(heights)
         for row, height in zip(rows, heights, strict=True):
             for place, (title, lines) in enumerate(row):
                 box = (330 * place + 118, top - 25 - LINE * len(lines), 196, LINE * len(lines))
                 scale = (990, sum(heights) + 40) * 2
                 axes = figure.add_axes([each / all_ for each, all_ in zip(box, scale, strict=True)])
-                _draw_panel(axes, title, lines, of)
+                _draw_panel(axes, title, lines, DAY)
             top -= height
-        _draw_legend(figure, of)
-        drawn = str(svg(figure, SAID))
+        _draw_legend(figure, DAY)
+        return _written(figure, SAID)
+
+
+def _written(figure, said: str) -> str:
+    """Return a figure as a file whose colours are those of the reader's screen."""
+    from zoo.reports.figures import svg
+
+    drawn = str(svg(figure, said))
     day, night = (
         " ".join(f"--{name}: {pair[side]};" for name, pair in COLORS.items()) for side in (0, 1)
     )
@@ -529,11 +633,16 @@ def _draw_panel(axes, title: str, lines: Sequence[Line], of: dict[str, str]) -> 
         if each.published is not None:
             axes.plot(each.published, place, "D", mfc="none", mec=of["soft"], ms=7, mew=1.5)
     axes.set_title(title, loc="left", x=-104 / 196, fontsize=13, pad=8)
-    axes.set(yticks=range(len(lines)), yticklabels=[each.name for each in lines], facecolor="none")
-    axes.set_ylim(len(lines) - 0.5, -0.5)
+    _bare(axes, [each.name for each in lines])
+
+
+def _bare(axes, names: list[str]) -> None:
+    """Name the lines of axes from the top, and leave out their frame."""
+    axes.set(yticks=range(len(names)), yticklabels=names, facecolor="none")
+    axes.set_ylim(len(names) - 0.5, -0.5)
     axes.locator_params(axis="x", nbins=5, steps=[1, 2, 2.5, 5, 10])
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.grid(axis="x", color=of["line"])
+    axes.grid(axis="x", color=DAY["line"])
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
@@ -551,6 +660,40 @@ def _draw_legend(figure, of: dict[str, str]) -> None:
     }
     handles = [Line2D([], [], ls="", ms=8, label=said, **how) for said, how in marks.items()]
     figure.legend(handles=handles, loc="upper left", ncols=4, frameon=False, labelcolor=of["soft"])
+
+
+def transformers_picture(recipes: list[Recipe]) -> str:
+    """Return a picture of where a transformer is better than other models, an SVG.
+
+    Scores alone, in points: errors, each in a unit of its own, are in the table of the page.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    found = [each for each in contests(recipes) if not _of_error(each)]
+    found.sort(key=lambda each: -each.gain)
+    height = LINE * len(found)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(540 / 72, (height + 95) / 72), facecolor=DAY["card"])
+        axes = figure.add_axes((228 / 540, 45 / (height + 95), 300 / 540, height / (height + 95)))
+        axes.axvline(0, color=DAY["soft"], lw=1.5)
+        for side, (color, marker) in SIDES.items():
+            rows = [(place, each) for place, each in enumerate(found) if each.verdict == side]
+            for place, each in rows:
+                ends = each.gain - each.half, each.gain + each.half
+                axes.plot(ends, (place, place), color=DAY[color], lw=2, solid_capstyle="round")
+            axes.plot([each.gain for _, each in rows], [place for place, _ in rows], marker,
+                      color=DAY[color], ms=8, mec=DAY["card"], mew=0.7)  # fmt: skip
+        _bare(axes, [each.name for each in found])
+        axes.set_xlabel("points, 95 % interval over seeds")
+        for side, text, place in (("other", "◀ other model", "left"),
+                                  ("transformer", "transformer ▶", "right")):  # fmt: skip
+            axes.set_title(text, loc=place, fontsize=13, pad=10, color=DAY[SIDES[side][0]])
+        return _written(figure, "Gain of the best transformer over the best other model")
+
+
+SIDES = {"transformer": ("s0", "o"), "other": ("s1", "s"), "neither": ("other", "D")}
+"""Colour and mark of what is better."""
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
     python benchmarks/samples.py DATASET SPLIT [--seeds 5] [--models difformer mlp ...]
 
 `20news per-class-100`, `r8 benchmark`, `mnist10k-pixels per-class-50` and `digits per-class-10` are
-tables of docs/samples.md. Of each model the settings below are tried on the first seed, and those
-of the best validation score taken for all seeds. Each seed that is finished is kept in
+columns of docs/measured-baselines.md. Of each model the settings below are tried on the first seed,
+and those of the best validation score taken for all seeds. Each seed that is finished is kept in
 `runs/samples` and not computed again; rows of results.md that are not among it stay.
 """
 

@@ -1,7 +1,9 @@
 """The pages do what they say: every file in them is written, every command run."""
 
+import ast
 import doctest
 import importlib
+import json
 import pkgutil
 import re
 import shlex
@@ -61,7 +63,7 @@ def run(line, folder):
     if words[0] == "zoo":
         words = [name for word in words for name in _expanded(word, folder)]
     if words[0] == "zoo":
-        short = QUICK if words[1] in ("train", "reproduce", "compare") else []
+        short = QUICK if words[1] in ("train", "reproduce", "compare", "finetune") else []
         words = ["python", "-m", *words, *short]
     assert words[0] == "python", f"{line}: a page may call zoo and python"
     done = run_preloaded(words[1:], folder, PYTHONPATH=str(folder))
@@ -182,6 +184,31 @@ def test_a_page_names_what_there_is(page):
     assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
     for name in re.findall(r"`(zoo(?:\.\w+)+)", text):
         pkgutil.resolve_name(name)  # ImportError or AttributeError: there is no such name
+
+
+def test_what_the_page_of_limits_refuses_is_refused(command):
+    page = " ".join((ROOT / "docs/limits.md").read_text().split())
+    rows = re.findall(r"\(`(zoo [^`]+)`: \*([^*]+)\*\)", page)
+    Path("graph.xlsx").touch()
+    assert len(rows) == page.count("- **") > 20
+    for line, refusal in rows:
+        code, out, error = command(*shlex.split(line)[1:])
+        said = " ".join(re.sub("[│╭╮╰╯─]", " ", out + error).split())
+        assert code == 2 and refusal in said, f"{line}\n{said}"
+
+
+def test_the_notebook_of_the_first_ten_minutes_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((ROOT / "docs/first-ten-minutes.ipynb").read_text())["cells"]
+    code = ["".join(each["source"]) for each in cells if each["cell_type"] == "code"]
+    names = set(re.findall(r"zoo\.(\w+)", "".join(code)))
+    assert len(code) > 5 and names <= set(zoo.__all__)
+    there = {}
+    for each in code:
+        *lines, last = ast.parse(each.replace("epochs=20", "epochs=2")).body
+        exec(compile(ast.Module(lines, []), "cell", "exec"), there)
+        exec(compile(ast.Interactive([last]), "cell", "single"), there)
+    assert list(there["answers"]["id"]) and set(there["answers"]["label"]) <= {"baker", "hiker"}
 
 
 def test_the_page_on_training_tells_the_defaults():

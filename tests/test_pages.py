@@ -364,3 +364,33 @@ def test_the_critical_difference_is_that_of_the_source():
     for rows, quantile in {2: 1.960, 3: 2.343, 6: 2.850, 10: 3.164}.items():
         apart = quantile * (rows * (rows + 1) / 60) ** 0.5
         assert SCRIPT.critical_difference(rows, 10) == pytest.approx(apart, abs=2e-3)
+
+
+def test_a_transformer_is_ahead_only_where_the_interval_says_so(tmp_path):
+    scores = {"gcn": (0.8, 0.01), "mlp": (0.6, 0), "sgformer": (0.83, 0.02), "difformer": (0.7, 0)}
+    found = []
+    for model, (test, std) in scores.items():
+        verified = {"test": test, "std": std, "seeds": [*range(5)], "date": "2026-01-02"}
+        path = tmp_path / f"{model}.yaml"
+        path.write_text(yaml.safe_dump({"dataset": "cora", "model": model, "verified": verified}))
+        found.append(load_recipe(path))
+    (one,) = SCRIPT.contests(found)
+    assert (one.transformer.name, one.other.name, one.verdict) == ("sgformer", "gcn", "transformer")
+    ends = one.half / 100, 0.02, 5, 0.0, 0.01, 5
+    assert stats.ttest_ind_from_stats(*ends, equal_var=False).pvalue == pytest.approx(0.05)
+    assert one._replace(gain=-one.half).verdict == "neither"
+    assert one._replace(gain=-1.01 * one.half).verdict == "other"
+
+
+def test_the_first_page_counts_where_transformers_are_ahead():
+    recipes = SCRIPT.read_recipes(recipe_folder())
+    found = SCRIPT.contests([each for group in recipes.values() for each in group])
+    of = {side: [each for each in found if each.verdict == side] for side in SCRIPT.SIDES}
+    text = " ".join((recipe_folder().parent / "README.md").read_text().split())
+    counts = tuple(len(of[side]) for side in ("transformer", "other", "neither"))
+    assert f"On {len(found)} splits of data sets" in text
+    assert "ahead on {}, behind on {}, and level on {},".format(*counts) in text
+    labels = [re.search(r"per-class-(\d+)", each.name) for each in of["transformer"]]
+    assert all(labels) and f"each class has {min(int(each[1]) for each in labels)} to 100" in text
+    gains = [each.gain for each in of["transformer"]]
+    assert f"gains {min(gains):.1f} to {max(gains):.1f} points" in text

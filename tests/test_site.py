@@ -127,18 +127,34 @@ def test_what_is_missing_ends_the_build(copy, path, old, new, said):
     assert status != 0 and said in told
 
 
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def address(site):
     """A server of the pages on this machine."""
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=site)
-    handler.log_message = lambda *_: None
+    handler = functools.partial(Silent, directory=site)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
-OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("own-graphs", 400))
+OPENED = (("index", 1280), ("models/sgformer", 400), ("api", 1280), ("energy", 400))
+SET = ".arithmatex > .katex, .arithmatex > .katex-display"
+BEYOND = """[...document.querySelectorAll('.md-content :not(.katex *)')].filter(each => {
+    const box = each.getBoundingClientRect()
+    return box.width && box.left < 400 && box.right > 401
+}).filter(each => {
+    const scrolls = other => /auto|scroll/.test(getComputedStyle(other).overflowX)
+    const fits = other => other.getBoundingClientRect().right <= 400
+    let around = each.parentElement
+    while (around && !(scrolls(around) && fits(around))) around = around.parentElement
+    return !around
+}).map(each => each.outerHTML.slice(0, 100))"""
+"""What the right edge of a window of 400 pixels cuts, and no box scrolls."""
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
@@ -148,6 +164,10 @@ def test_a_browser_shows_it_and_finds_words_without_a_network(address):
             page.open(f"{address}/{name}.html", width=width, scheme="dark")
             assert page.ask("document.documentElement.scrollWidth") <= width, name
             assert page.ask("document.body.getAttribute('data-md-color-scheme')") == "slate"
+        written, found = (
+            f"document.querySelectorAll('{each}').length" for each in (".arithmatex", SET)
+        )
+        assert page.ask(written) == page.ask(found) > 0
         page.ask("document.querySelector('.md-search__input').focus()")
         page("Input.insertText", text="softmax")  # at once: its search warns of single letters
         until = time.monotonic() + 20
@@ -156,3 +176,26 @@ def test_a_browser_shows_it_and_finds_words_without_a_network(address):
             time.sleep(0.1)
     assert page.problems == []
     assert [each for each in page.requests if not each.startswith((address, "data:"))] == []
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium")
+def test_no_page_is_wider_than_a_telephone(site, address):
+    wide = {}
+    with chromium() as page:
+        page("Network.setBlockedURLs", urls=["*/assets/javascripts/*"])  # of the theme: slow
+        for each in sorted(path.relative_to(site) for path in site.rglob("*.html")):
+            page.open(f"{address}/{each}", width=400)
+            width, cut = page.ask("document.documentElement.scrollWidth"), page.ask(BEYOND)
+            if width > 400 or cut:
+                wide[str(each)] = (width, cut)
+        page.ask("document.querySelector('article').innerHTML = '<hr style=\"width: 500px\">'")
+        assert page.ask("document.documentElement.scrollWidth") > 400
+        assert page.ask(BEYOND)[-1].startswith("<hr")
+    assert wide == {}
+
+
+def test_parts_of_a_model_are_linked_to_what_is_told_of_them(site):
+    page = (site / "models" / "sgformer.html").read_text()
+    for part in ("GraphStack", "GraphResidual"):
+        assert f'<a href="#zoo.models.sgformer.{part}">`{part}`</a>' in page
+        assert f'id="zoo.models.sgformer.{part}"' in page

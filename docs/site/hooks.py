@@ -6,6 +6,7 @@ that leads nowhere, and a public name, word or option without a sentence, end th
 """
 
 import inspect
+import json
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -69,6 +71,14 @@ WORDS = {
 FENCE = re.compile(r"^```(\S*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A block of code: its language, the file that it is or `append` and a file, and its lines."""
 
+FORMULAS = """<link rel="stylesheet" href="{0}/katex.min.css">
+<script defer src="{0}/katex.min.js"></script>
+<script defer src="{0}/formulas.js"></script>
+</head>"""
+"""What a page with formulas loads, KaTeX and what calls it, before the end of its head."""
+
+PART = "::: {}\n    options: {{heading_level: 3, members: false}}"
+
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)\s#]+)")
 
 
@@ -85,6 +95,7 @@ def on_files(files: Files, config: Any) -> None:
     for name in MODELS:
         made[f"models/{name}.md"] = with_options(made[f"models/{name}.md"], name)
     made["recipes.md"] += f"\n{gallery()}\n"
+    made["first-ten-minutes.md"] = notebook(ROOT / "docs/first-ten-minutes.ipynb")
     made |= {"words.md": words_page(), "api.md": api_page()}
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
@@ -92,7 +103,11 @@ def on_files(files: Files, config: Any) -> None:
     for path in beside:
         source = path.relative_to(ROOT).as_posix()
         files.append(File.generated(config, in_site(source), abs_src_path=str(path)))
-    files.append(File.generated(config, "site.css", abs_src_path=str(ROOT / "docs/site/site.css")))
+    own = ROOT / "docs/site"
+    files.append(File.generated(config, "site.css", abs_src_path=str(own / "site.css")))
+    for path in filter(Path.is_file, own.glob("katex/**/*")):
+        there = path.relative_to(own).as_posix()
+        files.append(File.generated(config, there, abs_src_path=str(path)))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -100,6 +115,24 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     source = f"docs/{page.file.src_uri}"
     markdown = linked(markdown, source) if (ROOT / source).is_file() else markdown
     return FENCE.sub(titled, markdown)
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Link the parts of a model to where they are told, in its equations and in the text."""
+    folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    before, parts, after = html.partition('<h2 id="parts">')
+    for part, thing in (named_parts(name) if folder == "models" else {}).items():
+        link = f'<a href="#{thing.__module__}.{thing.__qualname__}">{{}}</a>'
+        for told in (f"`{part}`", f"<code>{part}</code>"):
+            before = before.replace(told, link.format(told))
+    return before + parts + after
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """Load KaTeX where there are formulas."""
+    katex = get_relative_url("katex", page.url)
+    loaded = FORMULAS.format(katex) if 'class="arithmatex"' in output else "</head>"
+    return output.replace("</head>", loaded, 1)
 
 
 def titled(block: re.Match) -> str:
@@ -116,7 +149,8 @@ def titled(block: re.Match) -> str:
 
 def in_site(source: str) -> str:
     """Return where a file of the project is in the site."""
-    return ELSEWHERE.get(source) or source.removeprefix("docs/").replace("recipes/", "models/", 1)
+    page = source.removeprefix("docs/").replace("recipes/", "models/", 1)
+    return ELSEWHERE.get(source) or re.sub(r"\.ipynb$", ".md", page)
 
 
 def linked(text: str, source: str) -> str:
@@ -135,10 +169,34 @@ def with_options(text: str, name: str) -> str:
     """Return the page of a model with its options, and what it does otherwise than its paper."""
     table = options_table(f"model {name}", options(MODELS[name]))
     about = (inspect.getdoc(inspect.getmodule(MODELS[name])) or "").partition("\n\n")[2]
-    own = "\n\n".join(["## Options", table, *(["## About", about] if about else [])])
+    parts = [PART.format(f"{each.__module__}.{each.__qualname__}")
+             for each in named_parts(name).values()]  # fmt: skip
+    own = "\n\n".join(["## Options", table, *(["## About", about] if about else []),
+                       *(["## Parts", *parts] if parts else [])])  # fmt: skip
     text = re.sub(r"`zoo info .*? prints its options; its", "Its", text)
     before = "## How to cite" if "## How to cite" in text else "## Recipes"
     return text.replace(before, f"{own}\n\n{before}", 1)
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook as a page: its texts, and its code as blocks."""
+    forms = {"markdown": "{}", "code": "```python\n{}\n```"}
+    cells = json.loads(path.read_text())["cells"]
+    return "\n\n".join(forms[each["cell_type"]].format("".join(each["source"])) for each in cells)
+
+
+def named_parts(name: str) -> dict[str, Any]:
+    """Return the classes and functions of the zoo that the docstrings of a model name."""
+    module = inspect.getmodule(MODELS[name])
+    said = f"{inspect.getdoc(module)}\n{inspect.getdoc(MODELS[name])}"
+    found = {word: getattr(module, word, None) for word in re.findall(r"`(\w+)`", said)}
+    return {
+        word: each
+        for word, each in sorted(found.items())
+        if (inspect.isclass(each) or inspect.isfunction(each))
+        and each.__module__.startswith("zoo.")
+        and inspect.getdoc(each)
+    }
 
 
 def gallery() -> str:
