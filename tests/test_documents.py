@@ -63,7 +63,8 @@ def run(line, folder):
     if words[0] == "zoo":
         words = [name for word in words for name in _expanded(word, folder)]
     if words[0] == "zoo":
-        short = QUICK if words[1] in ("train", "reproduce", "compare", "finetune") else []
+        trains = words[1] in ("train", "reproduce", "compare", "finetune") and "--list" not in words
+        short = QUICK if trains else []
         words = ["python", "-m", *words, *short]
     assert words[0] == "python", f"{line}: a page may call zoo and python"
     done = run_preloaded(words[1:], folder, PYTHONPATH=str(folder))

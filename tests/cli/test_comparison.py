@@ -234,11 +234,14 @@ def test_no_word_of_a_table_is_cut_where_the_words_fit(monkeypatch, capsys):
     rows([row])
     printed = capsys.readouterr().out
     assert max(map(len, printed.splitlines())) <= 30 and "147.7" in printed
-    block = ["rba", "what: Random Batch", "Attention of nodes"]
-    monkeypatch.setattr(out, "width", 20)
-    rows([{"name": "rba", "what": "Random Batch Attention of nodes", "nothing": None}] * 2)
+    rba = {"name": "rba", "what": "Random Batch Attention of nodes", "nothing": None}
+    monkeypatch.setattr(out, "width", 12)
+    rows([rba, {**rba, "what": "another"}])
     lines = [each.strip() for each in capsys.readouterr().out.splitlines()]
-    assert lines[-6:] == block * 2
+    assert " ".join(lines) == "rba what: Random Batch Attention of nodes rba what: another"
+    monkeypatch.setattr(out, "width", 80)  # what is the same in all rows is said once
+    rows([{**rba, "of": "nodes " * 8}, {**rba, "name": "b", "of": "nodes " * 8}])
+    assert "of, of all: nodes nodes" in capsys.readouterr().out
 
 
 def test_errors_of_any_scale_are_told_apart(command, tmp_path):

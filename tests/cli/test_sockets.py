@@ -30,6 +30,7 @@ COMMANDS = [
      "--processes", "2"),
     ("reproduce", "gcn-cora", *SHORT, "expect={test: 0.1, within: 0.1, source: here}"),
     ("compare", "gcn-cora", "mlp-cora", *SHORT),
+    ("results", "runs"),
     ("estimate", "gcn-cora", *SHORT),
     ("show", "gcn-cora"),
     ("list", "models"),

@@ -195,4 +195,4 @@ def test_every_row_of_a_file_has_a_row_of_predictions(tmp_path, command):
     assert code == 0 and "2 of 4 rows, no samples" in out
     table(tmp_path / "toxic.csv", [f"{'C' * (1 + n % 9)},{n % 2}" for n in range(99)], "smiles,t")
     code, _, said = command("finetune", run, "--data", "toxic.csv", "train.epochs=1")
-    assert code == 0 and re.search(r"stem.linear.weight +loaded", said)
+    assert code == 0 and re.search(r"head.weight +fresh", said)

@@ -174,7 +174,7 @@ def test_fine_tuning_on_images_of_other_classes(command, place):
     assert json.loads(said.splitlines()[-1])["val"]["mean"] == 1
     begins = [line.split() for line in failed.splitlines()]
     assert ["head.weight", "fresh"] in begins
-    assert ["stem.convolution.linear.weight", "loaded"] in begins
+    assert not [each for each in begins if each[:1] == ["stem.convolution.linear.weight"]]  # loaded
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_weights_for_any_graph_answer_and_are_trained_on_as_they_are(tmp_path):
     assert scores[0] > scores[1] > 0.6
     assert zoo.predict(model, data, given=few).values.shape == (len(data.y), 10)
     plan = plan_finetuning(SHIPPED.parent / "anygraph", "karate", ["train.epochs=2", "seeds=[0]"])
-    assert plan.scratch is None and not plan.other_features
+    assert not plan.other_features
     summary = zoo.run_recipe(plan.plan, runs=tmp_path)
     again = zoo.load(summary["folder"])
     assert again.config["out_dim"] == 2 and again.about.data == "karate"

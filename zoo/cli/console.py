@@ -140,8 +140,9 @@ def rows(data: list[dict[str, Any]]) -> None:
                     out.print(f"{plain(key)}, of all: {plain(value)}")
             return
     for row in data:
-        out.print(f"[bold]{plain(row['name'])}[/]")
-        for key, value in [*row.items()][1:]:
+        first, *others = row.items()
+        out.print(f"[bold]{plain(first[1])}[/]")
+        for key, value in others:
             if value is not None and value != "":
                 out.print(Padding(f"{plain(key)}: {plain(value)}", (0, 0, 0, 2)))
 

@@ -35,10 +35,10 @@ def check(
 ) -> None:
     """Read a graph as training would and say what is good, to look at, or to fix (exit code 1).
 
-    What tables need said is guessed, and the last lines say it as training takes it.
-
     zoo data check mygraph
     zoo data check mygraph.npz label=species --plot degrees.png
+
+    What tables need said is guessed; the last lines say it as training takes it.
     """
     from zoo.data.load import guess_spec, load_unless_graph_file, on_disk_folder, read_graph
     from zoo.data.load.check import check as check_data

@@ -122,8 +122,9 @@ def predict(
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
         if layerwise or only_new or only_unlabelled:
-            raise ZooError("--layerwise and --only are for graphs, and --text is none; leave "
-                           "them out.")  # fmt: skip
+            words = {"--layerwise": layerwise, "--only-new": only_new}
+            word = next((each for each, given in words.items() if given), "--only-unlabelled")
+            raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
         model, _ = _load(weights, imports, unverified)
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         _translate(model, text, out, again, device, how)

@@ -532,7 +532,8 @@ def true_labels(model: Model, folder: Path, spec: Spec) -> list[Any] | None:
 def parts_in_training(model: Model, folder: Path, spec: Spec, data: Any) -> list[str] | None:
     """Return of each node (N,) its part in the training of weights, "" where it was in none.
 
-    None where nothing is known of them: the data are others.
+    None where nothing is known of them: the data are others. In another place nodes are known by
+    their names, and not by numbers, which others may have as well.
 
     Args:
         model: as `zoo.load` gives it.
@@ -545,7 +546,10 @@ def parts_in_training(model: Model, folder: Path, spec: Spec, data: Any) -> list
     split = training_split(spec, training)
     numbers = np.full(len(data.y), LEFT_OUT)
     known = _match_known_nodes(training, spec, split, data)
-    if known is not None and known[0].parts is not None:
+    named = data.ids is not None and data.ids.dtype.kind not in "iu"
+    lies_there = training.spec is not None and _same_place(spec, training.spec)
+    same = split is not None or lies_there
+    if known is not None and known[0].parts is not None and (named or same):
         numbers = np.where(known[1] >= 0, known[0].parts[known[1]], LEFT_OUT)
     elif split is None:
         return None
