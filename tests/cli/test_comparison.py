@@ -239,7 +239,7 @@ def test_no_word_of_a_table_is_cut_where_the_words_fit(monkeypatch, capsys):
     rows([rba, {**rba, "what": "another"}])
     lines = [each.strip() for each in capsys.readouterr().out.splitlines()]
     assert " ".join(lines) == "rba what: Random Batch Attention of nodes rba what: another"
-    monkeypatch.setattr(out, "width", 80)  # what is the same in all rows is said once
+    monkeypatch.setattr(out, "width", 26)  # what is the same in all rows is said once
     rows([{**rba, "of": "nodes " * 8}, {**rba, "name": "b", "of": "nodes " * 8}])
     assert "of, of all: nodes nodes" in capsys.readouterr().out
 
