@@ -217,6 +217,7 @@ def test_a_training_that_is_asked_to_end_keeps_what_it_has(number, asked_to_end,
     assert list(tmp_path.glob("runs/*/seed-0/model.safetensors"))
 
 
+@pytest.mark.slow
 def test_a_study_that_is_asked_to_end_says_how_it_goes_on(asked_to_end, command, tmp_path):
     words = ["tune", "mlp", "--data", "karate", "train.epochs=4", "--trials", 2, "--splits", 1]
     code, _, said = asked_to_end(signal.SIGTERM, *words)

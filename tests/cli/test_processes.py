@@ -54,6 +54,7 @@ def kept(runs):
     return rows, (folder / "seed-3" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_features_in_shares_change_no_bit_and_two_processes_no_number(trained):
     whole, sharded = (
         trained(each, batching(f"features: {each}"), "--processes", "2")

@@ -159,6 +159,7 @@ def test_scaffolds_stay_together():
         make_split("scaffold", y, None, seed=0)
 
 
+@pytest.mark.slow
 def test_the_split_of_bbbp_is_by_scaffold(real_graph):
     data = real_graph("bbbp")
     assert (len(data.y), len(data.unread), data.metric) == (2039, 11, "roc-auc")

@@ -107,6 +107,7 @@ def test_what_is_learnt_is_learnt_of_the_training_nodes_and_of_other_kinds(tmp_p
     assert half.feature_names == data.feature_names and torch.equal(half.x, data.x[papers[::2]])
 
 
+@pytest.mark.slow
 def test_it_is_trained_and_better_than_words_alone(tmp_path):
     path = write(tmp_path / "acm")
     scores = {}

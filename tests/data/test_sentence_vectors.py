@@ -66,6 +66,7 @@ def slowly(text, folder):
     return mean / mean.norm()
 
 
+@pytest.mark.slow
 def test_they_are_means_of_the_states_of_tokens(model, monkeypatch):
     monkeypatch.setattr(module, "_BATCH", 2)
     found = torch.from_numpy(sentence_vectors(TEXTS, str(model)))

@@ -494,6 +494,7 @@ def test_signs_are_canonical(name):
             assert column[column.abs() >= (1 - 0.99e-4) * column.abs().max()][0] > 0
 
 
+@pytest.mark.slow
 def test_another_process_computes_the_same_bytes(tmp_path):
     graph, program = dgl.batch([grid(26), power_law(600, 3), cycle(9)]), tmp_path / "program.py"
     np.save(tmp_path / "edges.npy", torch.stack(graph.edges()))

@@ -6,6 +6,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from quick import every
 
 import zoo
 from zoo.config.options import options_of
@@ -63,7 +64,7 @@ def check(model, backend, graph, x):
     return compiled
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", every(NAMES, 2))
 def test_a_model_is_one_piece_and_answers_as_it_did(name, tiny):
     graph, x, _ = tiny
     pieces, options = Pieces(), options_of(MODELS[name])

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import zoo
+from zoo import ZooError
 from zoo.data.splits import split_of
 
 SMALL = ["train.epochs=2", "seeds=[0, 1]"]
@@ -44,6 +45,28 @@ def test_fine_tuning_onto_other_features_trains_from_scratch_too(tmp_path):
     assert other.best == ordered[1] or ordered[0].val == ordered[1].val
 
 
+def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path):
+    run = zoo.train("gcn", ["dataset=karate", *SMALL], runs=tmp_path)
+    how = {"runs": tmp_path, "scratch": True}
+    again = zoo.finetune(run, "karate", ["train.epochs=1"], **how)
+    assert again.scratch and zoo.finetune(run.load(), "karate", ["train.epochs=1"], **how).scratch
+    assert len(zoo.compare(run, again.best, baselines=False).runs) == 2
+    data = zoo.load_data("karate")
+    for ask in (
+        lambda: zoo.train("gcn", data),
+        lambda: zoo.train({"model": "gcn", "dataset": data}),
+        lambda: zoo.finetune(run, data),
+    ):
+        with pytest.raises(ZooError, match="karate is in memory.*loop of your own"):
+            ask()
+    with pytest.raises(ZooError, match=r"write the overrides as a list, \['dataset=karate'\]"):
+        zoo.train("gcn", "dataset=karate")
+    with pytest.raises(ZooError, match="this model was not loaded"):
+        zoo.finetune(zoo.create_model("gcn", 3, 2), "karate")
+    with pytest.raises(ZooError, match="no data set of a recipe is called 'Cora'.*'cora'"):
+        zoo.list_recipes("Cora")
+
+
 def test_tuning_scores_the_best_once(tmp_path):
     pytest.importorskip("optuna")
     how = {"trials": 2, "splits": 1, "runs": tmp_path}
@@ -53,13 +76,14 @@ def test_tuning_scores_the_best_once(tmp_path):
 
 
 def test_a_comparison_is_a_table_of_models_and_graphs(tmp_path):
-    how = {"overrides": ["train.epochs=1", "seeds=[0, 1]"], "runs": tmp_path}
-    found = zoo.compare("gcn-digits", "mlp-digits", **how)
+    trained = [
+        zoo.train(model, ["dataset=karate", *SMALL], runs=tmp_path) for model in ("gcn", "mlp")
+    ]
+    found = zoo.compare(*(run.folder for run in trained), runs=tmp_path)  # read, not trained
+    assert {*found.runs} == {*trained}
     assert [run.test.mean for run in found.runs] == sorted(found.table["mean"], reverse=True)
-    assert [*found.table["graph"]] == ["digits"] * 2 and found.table["best"].sum() == 1
+    assert [*found.table["graph"]] == ["karate"] * 2 and found.table["best"].sum() == 1
     assert "| gcn |" in str(found) and "booktabs" in found.latex()
-    again = zoo.compare(*(run.folder for run in found.runs))
-    assert again.runs == found.runs  # read, and not trained
 
 
 def test_recipes_are_listed_as_the_command_does():

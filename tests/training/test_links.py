@@ -1,10 +1,12 @@
 """Batches of links: what is predicted, what is seen meanwhile, and what is measured."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
 import torch
+from quick import every
 from sklearn.metrics import average_precision_score, roc_auc_score
 from typer.testing import CliRunner
 
@@ -113,9 +115,15 @@ def test_scores_are_those_of_scikit_learn():
     assert precision == pytest.approx(average_precision_score(truth.flatten(), scores.flatten()))
 
 
-@pytest.mark.parametrize("loss", ["task", "cross-entropy", "margin", "focal"])
-@pytest.mark.parametrize("decoder", ["dot", "hadamard-mlp", "concat-mlp", "bilinear", "distance"])
-def test_every_decoder_and_loss_trains(loss, decoder):
+DECODERS, OF_LINKS = (
+    ["dot", "hadamard-mlp", "concat-mlp", "bilinear", "distance"],
+    ["task", "cross-entropy", "margin", "focal"],
+)
+
+
+@pytest.mark.parametrize("of", every([*itertools.product(DECODERS, OF_LINKS)], 3), ids=str)
+def test_every_decoder_and_loss_trains(of):
+    decoder, loss = of
     """The loss of the same pairs is less after some steps, and every matrix has moved."""
     loader, on = batches()
     task = with_loss(pick(TASKS, {"name": "link-prediction", "decoder": decoder}), loss)
@@ -168,7 +176,9 @@ def test_other_words_are_those_of_the_data_set():
         load_recipe({**RECIPE, "task": "link-predicton"})
 
 
-@pytest.mark.parametrize("model", ["sgformer", "polynormer", "graphgps", "nodeformer", "mlp"])
+@pytest.mark.parametrize(
+    "model", every(["sgformer", "polynormer", "mlp", "graphgps", "nodeformer"], 2)
+)
 def test_models_learn_communities(model):
     """Links within two groups: a model that is trained ranks them above those between them."""
     generator = torch.Generator().manual_seed(0)

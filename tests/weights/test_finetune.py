@@ -372,7 +372,7 @@ def test_other_columns_are_read_as_they_are_and_trained_from_scratch_too(
     assert recipes[0].train == recipes[1].train and recipes[0].seeds == recipes[1].seeds
     assert sorted(each.start_from is None for each in recipes) == [False, True]
     code, out, err = command("finetune", of_rows, "--data", other, "train.epochs=9")
-    assert "By validation the better one is" in out and "from-scratch" in out
+    assert re.search("By validation (the better one is|level are)", out) and "from-scratch" in out
 
 
 @pytest.mark.parametrize("word", ["--beside=nothing", "--freeze=backbone"])

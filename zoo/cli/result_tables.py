@@ -80,9 +80,11 @@ def _duration(seconds: float) -> str:
 
 
 def better(kept: dict[str, Any], other: dict[str, Any]) -> None:
-    """Print which of two runs has the better mean validation score."""
+    """Print which of two runs has the better mean validation score, if one has."""
     scores = (f"{with_deviation(each['val'])}, {plain(each['folder'])}" for each in (kept, other))
-    out.print("By validation the better one is {}; beside it {}.".format(*scores), soft_wrap=True)
+    level = kept["val"]["mean"] == other["val"]["mean"]
+    said = "level are {} and {}" if level else "the better one is {}; beside it {}"
+    out.print(f"By validation {said.format(*scores)}.", soft_wrap=True)
 
 
 def start(start) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -265,8 +266,9 @@ def reproduce(
         bool, typer.Option("--all", help="Every recipe whose data is at hand; none is downloaded.")
     ] = False,
     within_hours: Annotated[
-        float, typer.Option(min=0, help="With --all: the longest that a recipe may take.")
-    ] = 3.0,
+        float | None,
+        typer.Option(min=0, help="With --all, --list: the longest a recipe may take; of --all 3."),
+    ] = None,
     only: Annotated[
         str, typer.Option(metavar="PATTERN", help="With --all, --list: names such as 'gcn-*'.")
     ] = "*",
@@ -296,15 +298,17 @@ def reproduce(
         raise ZooError(
             "name a recipe, `zoo reproduce sgformer-cora`, or write --all for every, or --list."
         )
-    if recipe and (within_hours != 3.0 or only != "*" or list_):
+    if recipe and (within_hours is not None or only != "*" or list_):
         raise ZooError("--within-hours, --only and --list are of all; write --all for RECIPE.")
     if list_:
         from zoo.runs.reproduce import expectations
 
-        rows = expectations(only)
+        rows = expectations(only, math.inf if within_hours is None else within_hours)
         typer.echo(json.dumps(rows)) if as_json else result_tables.expectations(rows)
     elif every:
-        _reproduce_all(within_hours, only, device, runs, write, quiet, as_json)
+        _reproduce_all(
+            3.0 if within_hours is None else within_hours, only, device, runs, write, quiet, as_json
+        )
     else:
         _reproduce(recipe, overrides or [], device, runs, write, quiet, as_json)
 

@@ -215,6 +215,7 @@ def print_study(study, summary: dict[str, Any]) -> None:
     console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
     times = _times(summary["scored_before"])
     console.say(f"test {with_deviation(summary['test'])}, {times}")
+    console.remark(f"the run of the best, for `zoo predict`, is in {summary['folder']}")
     console.remark(f"written: {', '.join(map(str, study.write()))}")
 
 

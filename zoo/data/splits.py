@@ -688,7 +688,7 @@ TIME_SPLITS = tuple(word for word in SPLITS if word.startswith("time"))
 """The splits by time: the only ones that do not leak the future into training."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Split:
     """Disjoint node indices of three parts, int64 and ascending, and a SHA-256 of all of them."""
 
@@ -696,6 +696,10 @@ class Split:
     val: Tensor
     test: Tensor
     sha256: str
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{part} ({len(getattr(self, part)):,},)" for part in PARTS)
+        return f"Split({counts})"
 
 
 def make_split(

@@ -29,7 +29,13 @@ from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, known_labels, match_features, match_labels
-from zoo.inference.training_data import given_nodes, read_as_trained, training_spec
+from zoo.inference.training_data import (
+    given_nodes,
+    parts_in_training,
+    read_as_trained,
+    training_spec,
+    true_labels,
+)
 from zoo.registry import Model, Output
 from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
@@ -289,6 +295,7 @@ def predict(
         ZooError: the graph has other features, or does not fit into memory; the model is not one
             that can be evaluated layer by layer; an answer is no finite number.
     """
+    named, loaded = data, model
     data, context, given = _by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
@@ -304,7 +311,12 @@ def predict(
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
     columns = task.columns(names)
-    return Predictions(ids, columns, values, labels, dropped, unread, known_labels(data, own))
+    known, parts = known_labels(data, own), None
+    if named is not data and loaded.folder is not None:
+        spec = str(named) if isinstance(named, Path) else named
+        known = known or true_labels(loaded, loaded.folder, spec)
+        parts = parts_in_training(loaded, loaded.folder, spec, data)
+    return Predictions(ids, columns, values, labels, dropped, unread, known, parts)
 
 
 def embed(

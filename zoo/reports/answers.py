@@ -124,7 +124,7 @@ def answers_of(
             tell(f"{run.name}, seed {seed}: what the weights say of the test part")
             seeds.append(predict(restore(stored[seed]).eval(), data, split, run, seed, how))
     except ZooError as error:
-        why = f"What the weights answer is left out: {error}"
+        why = f"What the weights answer is left out: {str(error).partition('. Write --data')[0]}"
         if run.recipe.get("imports"):
             why += (
                 " The recipe imports code, which is not run for a page: read it, and name it by "

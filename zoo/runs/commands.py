@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 from zoo.config.recipe import Recipe, word
 from zoo.config.scores import in_order_of_validation, with_deviation
 from zoo.config.shipped import recipe_names
+from zoo.data import Dataset
+from zoo.data.samples import Separate
+from zoo.errors import ZooError, unknown
 from zoo.registry import Model
 from zoo.runs.compare import candidates
 from zoo.runs.compare import compare as run_candidates
@@ -163,14 +166,22 @@ def list_recipes(dataset: str | None = None, model: str | None = None) -> list[s
     Args:
         dataset: only those for this data set.
         model: only those of this model.
+
+    Raises:
+        ZooError: no recipe has such a data set, or such a model.
     """
     if dataset is None and model is None:
         return recipe_names()
     recipes = [load_recipe(name) for name in recipe_names()]
+    chosen = {"data set": dataset, "model": model}
+    words = [{"data set": word(each.dataset), "model": word(each.model)} for each in recipes]
+    for kind, name in chosen.items():
+        if name is not None and name not in (known := {own[kind] for own in words}):
+            raise ZooError(unknown(f"{kind} of a recipe", name, known))
     return [
         each.name
-        for each in recipes
-        if dataset in (None, word(each.dataset)) and model in (None, word(each.model))
+        for each, own in zip(recipes, words, strict=True)
+        if all(name in (None, own[kind]) for kind, name in chosen.items())
     ]
 
 
@@ -199,7 +210,7 @@ def train(
 
 
 def finetune(
-    weights: Path | str,
+    weights: Run | Model | Path | str,
     data: Any,
     overrides: Sequence[str] = (),
     *,
@@ -213,7 +224,8 @@ def finetune(
     """Train on from weights, as `zoo finetune` does; onto other features from scratch as well.
 
     Args:
-        weights: a run, a folder of weights, or a name of `list_models(pretrained=True)`.
+        weights: a run or its folder, a folder of weights, what `load` gives, or a name of
+            `zoo list models --pretrained`.
         data: the word, path or mapping of the data set.
         overrides: `"train.epochs=50"` each.
         freeze: `none`, `backbone`, `except-head`, or names of weights.
@@ -227,8 +239,8 @@ def finetune(
     Raises:
         ZooError: the weights, the data or an override are wrong, or training fails.
     """
-    folder = locate(weights).folder
-    plan = plan_finetuning(folder, data, overrides, freeze=freeze, lr_decay=lr_decay)
+    folder = _folder_of(weights)
+    plan = plan_finetuning(folder, _named(data), overrides, freeze=freeze, lr_decay=lr_decay)
     how = {"device": device, "runs": runs, "watch": watch, "data": plan.data}
     tuned = run_recipe(plan.plan, **how)
     beside = plan.other_features and freeze == "none" if scratch is None else scratch
@@ -241,7 +253,7 @@ def finetune(
 
 
 def compare(
-    *sources: str | Path,
+    *sources: Run | str | Path,
     overrides: Sequence[str] = (),
     datasets: Sequence[str] = (),
     attentions: Sequence[Any] = (),
@@ -253,7 +265,7 @@ def compare(
     """Compare recipes and finished runs, as `zoo compare` does; what is not finished is trained.
 
     Args:
-        sources: names or files of recipes, or folders of runs.
+        sources: names or files of recipes, or runs or their folders.
         overrides: `"train.epochs=200"` each, of every recipe and added baseline.
         datasets: also every recipe called MODEL-DATASET.
         attentions: each model that attends is compared with each of these.
@@ -266,7 +278,12 @@ def compare(
         ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
     """
     entries = candidates(
-        [*map(str, sources)], overrides, datasets, attentions, tuned=tuned, baselines=baselines
+        [str(each.folder if isinstance(each, Run) else each) for each in sources],
+        overrides,
+        datasets,
+        attentions,
+        tuned=tuned,
+        baselines=baselines,
     )
     rows = run_candidates(entries, device=device, runs=Path(runs), quiet=True)
     return Comparison(tuple(Run.of(row) for row in rows), results_table(rows))
@@ -308,7 +325,31 @@ def _score(spread: dict[str, Any]) -> Score:
     return Score(spread["mean"], spread["std"])
 
 
+def _folder_of(weights: Any) -> Path:
+    """Return the folder of weights, of a run or a model that was loaded."""
+    if isinstance(weights, Run | Model):
+        if weights.folder is None:
+            raise ZooError("this model was not loaded; save it by `zoo.save(model, FOLDER)`, and "
+                           "name the folder.")  # fmt: skip
+        weights = weights.folder
+    return locate(weights).folder
+
+
+def _named(data: Any) -> Any:
+    """Refuse data in memory, which a run could not read again."""
+    if isinstance(data, Dataset | Separate):
+        raise ZooError(
+            f"{data.name} is in memory, and a run reads its data by their name: write a path or a "
+            "word, or train it in a loop of your own (docs/python.md)."
+        )
+    return data
+
+
 def _loaded(recipe: Any, overrides: Sequence[str]) -> Recipe:
+    if isinstance(overrides, str | Dataset | Separate):
+        _named(overrides)
+        raise ZooError(f"write the overrides as a list, [{overrides!r}].")
+    _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe)
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, trust=True)
     return load_recipe(recipe.plain(), overrides, trust=True) if overrides else recipe

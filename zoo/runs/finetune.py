@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide, word
 from zoo.data.load import load_data, usual_batching
@@ -122,10 +123,22 @@ def plan_finetuning(
                 kept = {key: each for key, each in loaded.dataset.items() if key not in unasked}
                 plan = resolve(loaded.model_copy(update={"dataset": kept}), trust=True)
                 data = load_data(plan.dataset)
+        plan = _with_known_nodes(plan, folder, about, data)
         scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
     own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
     return Finetuning(plan, scratch, data, own_rate, other_features)
+
+
+def _with_known_nodes(plan: Plan, folder: Path, about: About, data: Any) -> Plan:
+    """Return a plan in which nodes that the weights know keep their part, from scratch as well."""
+    if plan.split is not None or plan.task is not None or about.task == LINKS:
+        return plan
+    kept = split_from_start(str(folder), plan.dataset, data)
+    if kept is None:
+        return plan
+    dataset = {**plan.recipe.dataset, "split": kept}
+    return resolve(plan.recipe.model_copy(update={"dataset": dataset}), trust=True)
 
 
 def _asked(data: Mapping[str, Any], overrides: Sequence[str]) -> set[str]:

@@ -76,7 +76,7 @@ def reproduce_all(
         yield {**row, **result}
 
 
-def expectations(only: str = "*") -> list[dict[str, Any]]:
+def expectations(only: str = "*", hours: float = math.inf) -> list[dict[str, Any]]:
     """Return of each recipe with a number to reach what that is, and what was measured.
 
     A row has `name`, `published`, `measured`, `std`, `seconds` of training with all seeds, and
@@ -84,6 +84,7 @@ def expectations(only: str = "*") -> list[dict[str, Any]]:
 
     Args:
         only: pattern of the names, such as `gcn-*`.
+        hours: only those that took no longer; of a limit, none of which that is not known.
 
     Raises:
         ZooError: no recipe has such a name.
@@ -104,7 +105,9 @@ def expectations(only: str = "*") -> list[dict[str, Any]]:
             "seconds": found and found.seconds,
             "gpu": found and found.gpu,
         })  # fmt: skip
-    return rows
+    return [
+        row for row in rows if hours == math.inf or (row["seconds"] or math.inf) <= 3600 * hours
+    ]
 
 
 def write_verified(recipe: Recipe, verified: Verified) -> None:

@@ -316,7 +316,7 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str]) -> str:
     head, *rows = cells(scores, cell)
     head = [_latex(text) for text in head]
     rows = [[_latex(model), *row] for model, *row in rows]
-    said = [*sentences(scores)]
+    said = [*sentences(scores)][:2]
     lines = [
         BEGINS[".tex"],
         *(f"% {' '.join(note.split())}" for note in notes if note not in said),
@@ -363,7 +363,7 @@ def draw(scores: pd.DataFrame, path: Path) -> None:
             axes.locator_params(axis="x", nbins=4)
         for axes in panels:
             axes.set_axis_off()
-        note = "mean and standard deviation; filled: the best, or not significantly worse"
+        note = "mean and deviation; filled: the best, or not significantly worse; hollow: others"
         drawing.supxlabel(note, fontsize="small")
         drawing.savefig(path, format=path.suffix[1:], dpi=200)
 

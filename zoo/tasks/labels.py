@@ -204,7 +204,8 @@ def check_fit(labels: np.ndarray, task: str) -> None:
         row = first_true(labels > 1)[0]
         raise ZooError(
             f"`{unit}_labels` holds {labels[row]} at {unit} {row} and {task} knows 0, 1 and -1 "
-            f"(unknown); renumber the labels, or write the task {unit}-classification."
+            f"(unknown); renumber the labels, or write the task {unit}-classification with "
+            f"the data, `dataset.task={unit}-classification`."
         )
 
 
