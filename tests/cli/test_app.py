@@ -373,6 +373,7 @@ def test_the_makefile_knows_its_targets():
     assert done.returncode == 0 and "zoo train sgformer-digits-rba" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_profile_names_the_dearest_operations(zoo, tiny_recipe, tmp_path):
     done = zoo("train", tiny_recipe, "train.epochs=7", "--profile", "--track", "csv", "--quiet")
     assert done.returncode == 0 and "ms per epoch" in done.stdout and "trace.json" in done.stderr

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from quick import every
 
 QUIET = ("model.dim=8", "model.dropout=0", "train.epochs=3", "--json")
 
@@ -21,7 +22,7 @@ def graphs(tmp_path):
     torch.save(made, tmp_path / "set.pt")
 
 
-@pytest.mark.parametrize("readout", [None, "mean", "set2set", "seeds", "virtual-node"])
+@pytest.mark.parametrize("readout", every([None, "mean", "set2set", "seeds", "virtual-node"], 2))
 def test_a_run_is_measured_and_predicted_as_it_was_trained(readout, graphs, zoo):
     words = [] if readout is None else [f"readout={readout}"]
     code, answer = zoo("train", "graphgps", "dataset=set.pt", "--runs", "runs", *QUIET, *words)

@@ -8,6 +8,7 @@ import pandas
 import pytest
 import torch
 from heterographs import heterograph, pyg_dict
+from quick import every
 
 from zoo.dgl import dgl
 
@@ -100,7 +101,7 @@ MODEL = {trade: ["model.direction=separate"], pyg: ["model.relations=2"]}
 
 @pytest.mark.parametrize(
     "build",
-    [trade, customers, social, pyg, pytest.param(hetero, marks=pytest.mark.slow)],
+    every([trade, customers, social, pyg, hetero], 2),
     ids=lambda each: each.__name__,
 )
 def test_a_walk(tmp_path, zoo, build):

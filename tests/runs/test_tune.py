@@ -357,7 +357,8 @@ def test_the_last_of_several_processes_scores(tmp_path):
 def test_of_equal_scores_the_first_is_the_best(study, capsys, monkeypatch):
     trials = [each._replace(number=number, val=0.5) for number, each in enumerate(study.trials())]
     monkeypatch.setattr(study, "trials", lambda: trials)
-    print_study(study, {"scored_before": [], "test": {"mean": 0.5, "std": None}})
+    summary = {"scored_before": [], "test": {"mean": 0.5, "std": None}, "folder": "runs/best"}
+    print_study(study, summary)
     said = capsys.readouterr().out
     assert said.splitlines()[1].split()[:2] == ["trial", str(study.best().number)], said
 

@@ -335,6 +335,7 @@ def test_two_processes(report, name):
         assert each[name] is None, each[name]
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_while_another_waits_is_noticed_at_once(tmp_path):
     started = begin(tmp_path, "wait")
     while len(list(tmp_path.glob("*.met"))) < 2:

@@ -565,14 +565,16 @@ def finetune(
         imports=imports or [], unverified=unverified,
     )  # fmt: skip
     if not quiet and own_rate:
+        told = plan.model["name"] in ("gcn", "sgformer") and frozen == "none" and lr_decay == 1
         why = (
-            "lower ones, warm-up and frozen layers were no better by validation where GCN and "
-            "SGFormer went from one Twitch graph to others (docs/transfer.md)"
-            if frozen == "none" and lr_decay == 1
-            else "no other was tried where layers are frozen or slower; train.lr=0.001 sets one"
+            ": lower ones, warm-up and frozen layers were no better by validation where these went "
+            "from one Twitch graph to others (docs/transfer.md)"
         )
         lr = plan.train["lr"]
-        console.remark(f"rate {lr:g}, that of the weights' own training: {why}")
+        console.remark(
+            f"rate {lr:g}, that of the weights' own training{why if told else ''}; train.lr=0.001 "
+            "sets another"
+        )
     if other_features:
         console.remark(
             f"{plan.dataset['name']} has other features than the weights, and is read and divided "

@@ -100,6 +100,7 @@ def test_numbers_are_predicted_of_texts(written, tmp_path):
         load_graph(written([{"text": "red", "label": "many"}]), task="node-regression")
 
 
+@pytest.mark.slow
 def test_the_newsgroups_are_those_of_the_published_tables(real_graph):
     data = real_graph("20news")
     assert data.x.shape == (9607, 236) and data.classes == 10 and data.graph.num_edges() == 9607
