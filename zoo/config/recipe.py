@@ -345,12 +345,24 @@ def _structure(data: dict[str, Any]) -> list[Problem]:
     return []
 
 
+_INSIDE = {
+    "dataset": ("id", "label", "source", "target", "weight", "one_hot", "text", "dates", "missing",
+                "numbers", "features", "split"),
+    "train": ("epochs", "lr", "weight_decay", "patience", "optimizer", "batching", "loss"),
+    "model": ("attention", "dim", "layers", "heads", "dropout", "norm", "propagation"),
+}  # fmt: skip
+"""Options that are looked for at the top of a recipe, by where they are."""
+
+
 def _message(error: Mapping[str, Any], suggest: bool) -> str:
     """Return what is wrong, and which key may have been meant; to look for that takes a while."""
     *parents, key = error["loc"]
     fields = Range.model_fields if parents[:1] == ["search"] else _FIELDS.get(tuple(parents), {})
     if error["type"] == "extra_forbidden":
         where = ".".join(parents) or "a recipe"
+        part = next((part for part, keys in _INSIDE.items() if key in keys and not parents), None)
+        if part is not None:
+            return f"a recipe has no key {brief(key)} at its top; write `{part}.{key}`."
         return f"{where} has no key {brief(key)}; {suggestion(key, fields) if suggest else ''}"
     if error["type"] == "missing":
         return f"is missing; write `{key}: ...`, {fields[key].description}."
