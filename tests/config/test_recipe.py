@@ -241,6 +241,7 @@ BROKEN = [
     ("dataset: cora\nmodel: sgformer\ntrian: {}", "r.yaml:3: trian", "did you mean 'train'?"),
     ("dataset: cora\nmodel: sgformer\nname: x", "r.yaml:3: name", "a recipe has no key 'name'"),
     ("dataset: cora\nmodel: sgformer\npath: x", "r.yaml:3: path", "a recipe has no key 'path'"),
+    ("dataset: cora\nmodel: sgformer\nlr: 1", "r.yaml:3: lr", "write `train.lr`"),
     ("dataset: cora\nmodel: sgformer\ntrain: 5", "r.yaml:3: train", "write a mapping", "not 5"),
     ("dataset: cora\nmodel: sgformer\nseeds: 3", "r.yaml:3: seeds", "such as [0,1,2]"),
     ("dataset: cora\nmodel: sgformer\nseeds: []", "r.yaml:3: seeds", "at least one seed"),
