@@ -1,5 +1,6 @@
 """The commands as functions: what they return, and that it is what the commands write."""
 
+import dataclasses
 import json
 
 import pytest
@@ -103,3 +104,10 @@ def test_a_split_is_that_of_a_recipe():
 def test_a_data_set_is_shown_in_five_lines(name):
     lines = repr(zoo.load_data(name)).splitlines()
     assert len(lines) == 5 and lines[0].startswith(f"{name}: ") and max(map(len, lines)) < 100
+
+
+def test_a_row_of_several_targets_has_a_label_where_one_is_known():
+    y = torch.zeros(34, 2)
+    y[0, 0], y[1] = torch.nan, torch.nan  # one target of the first is known, none of the second
+    data = dataclasses.replace(zoo.load_data("karate"), y=y, task="node-multilabel")
+    assert "labels: 33 of 34 nodes have one" in repr(data)

@@ -4,19 +4,20 @@ from typing import Any
 
 import torch
 
+from zoo.data.splits import labelled_nodes
+
 MOST = 6
 """Names of classes that are told."""
 
 
 def summary(data: Any) -> str:
     """Return what a data set is: its size, task, labels and split, and what it holds."""
-    known = data.y if data.y.dim() == 1 else data.y[:, 0]
-    known = ~known.isnan() if known.is_floating_point() else known >= 0
+    known = len(labelled_nodes(data.y.numpy()))
     own = f", with {len(data.masks['train'])} of its own" if data.masks else ""
     return "\n".join([
         f"{data.name}: {_size(data)}",
         f"task: {data.task}{_classes(data)}, by {data.metric}",
-        f"labels: of {int(known.sum()):,} of {len(known):,} {data.unit}",
+        f"labels: {known:,} of {len(data.y):,} {data.unit} have one",
         f"split: {data.split}{own}",
         f"holds: {_holds(data)}",
     ])  # fmt: skip
