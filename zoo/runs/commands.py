@@ -58,9 +58,9 @@ class Run:
         metric: what the scores are.
         val: of validation, over the seeds.
         test: of the test part, likewise.
-        seeds: of each seed.
-        parameters: of the model.
-        folder: where it lies.
+        seeds: the scores of each seed.
+        parameters: how many the model has.
+        folder: of the run.
         interrupted: whether Ctrl-C has ended it early.
         summary: the content of its `summary.json`.
     """
@@ -121,7 +121,7 @@ class Tuned:
 
     Attributes:
         run: of the best settings by validation, scored once on the test part.
-        settings: these.
+        settings: the best, by dotted keys, such as `model.dim`.
         trials: how many settings were tried.
         recipe: the file of the best recipe.
         folder: of the search, with all its trials.
