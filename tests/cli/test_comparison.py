@@ -198,7 +198,7 @@ def test_nothing_is_lost_at_80_columns(shown, length):
         assert heading in text
 
 
-def test_the_help_opens_with_what_it_does_and_examples(command):
+def test_the_help_opens_with_what_it_does_and_examples(command, real_graph):
     code, said, _ = command("compare", "--help")
     said = " ".join(said.split())
     assert code == 0 and "--tuned" in said
@@ -206,6 +206,7 @@ def test_the_help_opens_with_what_it_does_and_examples(command):
     lines = [each.strip() for each in command_of.__doc__.splitlines()]
     examples = [shlex.split(each)[2:] for each in lines if each.startswith("zoo compare")]
     assert len(examples) == 6
+    real_graph("cora")  # the examples compare on it
     for words in examples:
         assert shlex.join(words[:1]) in said
         if "--attention" not in words and not words[0].startswith("runs/"):

@@ -122,7 +122,8 @@ def word_of(plan):
     return plan.model["name"]
 
 
-def test_a_baseline_is_the_tuned_recipe_where_that_is_asked_for():
+def test_a_baseline_is_the_tuned_recipe_where_that_is_asked_for(real_graph):
+    real_graph("cora")
     changes = ["dataset.split=per-class-20", "seeds=[7]"]
     entries = candidates(["sgformer-cora"], changes, tuned=True)
     assert names(entries) == ["sgformer-cora", "gcn-cora", "mlp-cora"]
@@ -182,7 +183,8 @@ def test_a_baseline_that_is_named_is_not_added_again():
     assert names(candidates(["gcn-cora", "mlp-cora"])) == ["gcn-cora", "mlp-cora"]
 
 
-def test_a_data_set_brings_every_model_with_a_recipe_for_it():
+def test_a_data_set_brings_every_model_with_a_recipe_for_it(real_graph):
+    real_graph("cora")
     found = names(candidates([], datasets=["cora"]))
     assert {"sgformer-cora", "nodeformer-cora", "difformer-cora", "gcn-cora"} <= set(found)
     assert not [each for each in found if each.endswith("-rba")]
@@ -314,7 +316,8 @@ def test_a_run_that_is_named_twice_is_one_row(tiny, tmp_path):
     assert row["recipe"] == "tiny" and told == ["tiny is named twice and compared once."]
 
 
-def test_what_is_named_twice_is_compared_once():
+def test_what_is_named_twice_is_compared_once(real_graph):
+    real_graph("chameleon")
     entries = candidates(["mlp-chameleon"], datasets=["chameleon"])
     assert len({*names(entries)}) == len(entries) > 2 and names(entries)[0] == "mlp-chameleon"
     alike = ["native", "native", "rba"]
