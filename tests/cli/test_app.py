@@ -405,3 +405,16 @@ def test_the_recipe_of_another_data_set_says_that_it_was_tuned_there(zoo):
     for silent in (["mlp-actor", "--quiet"], ["mlp"]):
         said = zoo("train", *silent, "dataset=karate", "train.epochs=1").stderr
         assert "tuned for" not in said and "leaves out" not in said
+
+
+def test_train_tune_and_compare_take_data_as_finetune_does(command, tmp_path):
+    quick = ["--quiet", "train.epochs=1", "seeds=[0]"]
+    code, said, _ = command("train", "gcn", "--data", "{name: sbm, nodes: 60}", "--json", *quick)
+    assert code == 0 and json.loads(said)["dataset"] == "sbm"
+    code, said, _ = command("compare", "mlp", "gcn", "--data", "karate", "--json", *quick)
+    assert code == 0 and [each["dataset"] for each in json.loads(said)] == ["karate"] * 2
+    for words in (["train", "gcn"], ["tune", "gcn"], ["compare", "gcn"]):
+        code, _, wrong = command(*words, "dataset=karate", "--data", "sbm")
+        assert code == 2 and "--data sbm and dataset=karate both name the data set" in wrong
+    code, _, wrong = command("compare", "--data", "karate")
+    assert code == 2 and "zoo compare sgformer gat --data karate" in " ".join(wrong.split())

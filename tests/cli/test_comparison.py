@@ -205,11 +205,11 @@ def test_the_help_opens_with_what_it_does_and_examples(command, real_graph):
     assert said.index("Train recipes, or read") < said.index("zoo compare sgformer-cora gat")
     lines = [each.strip() for each in command_of.__doc__.splitlines()]
     examples = [shlex.split(each)[2:] for each in lines if each.startswith("zoo compare")]
-    assert len(examples) == 6
+    assert len(examples) == 7
     real_graph("cora")  # the examples compare on it
     for words in examples:
         assert shlex.join(words[:1]) in said
-        if "--attention" not in words and not words[0].startswith("runs/"):
+        if not {"--attention", "--data"} & {*words} and not words[0].startswith("runs/"):
             options = {"tuned": "--tuned" in words}
             if words[0] == "--dataset":
                 options["datasets"] = [words[1]]

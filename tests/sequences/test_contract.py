@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from preloaded import run_preloaded
+from quick import every
 from torch.nn import functional
 
 from zoo.config.options import options_of
@@ -280,7 +281,7 @@ def test_wrong_sizes_are_answered(name):
         Pairs([3, 2], [2])
 
 
-@each_model
+@pytest.mark.parametrize("name", every(list_models(task="translation"), 2))
 def test_it_learns_to_reverse_a_few_sources_and_writes_them(name):
     """Greedy search and beam search then find what it has learnt by heart."""
     torch.manual_seed(0)

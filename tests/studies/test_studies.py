@@ -283,6 +283,7 @@ def test_a_gain_is_that_of_the_pairs():
     assert transfer._wins(pair) and not transfer._wins(transfer.Pair(pair.tuned, pair.scratch))
 
 
+@pytest.mark.slow
 def test_weights_are_transferred_and_scratch_is_its_twin(tmp_path):
     study = transfer.transfer_study(quick=True, source="digits", targets=["digits"])
     assert [row["model"] for row in study.table] == ["gcn", "sgformer"]

@@ -177,7 +177,7 @@ def test_other_words_are_those_of_the_data_set():
 
 
 @pytest.mark.parametrize(
-    "model", every(["sgformer", "polynormer", "mlp", "graphgps", "nodeformer"], 2)
+    "model", every(["sgformer", "polynormer", "graphgps", "mlp", "nodeformer"], 3)
 )
 def test_models_learn_communities(model):
     """Links within two groups: a model that is trained ranks them above those between them."""

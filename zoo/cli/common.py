@@ -1,6 +1,7 @@
 """What the commands share: the types of their options, data sets that are typed, and signals."""
 
 import contextlib
+import json
 import os
 import signal
 import time
@@ -37,6 +38,9 @@ Overrides = Annotated[
 DataOptions = Annotated[
     list[str] | None,
     typer.Argument(metavar="KEY=VALUE", help="How to read it, such as label=species."),
+]
+Data = Annotated[
+    str | None, typer.Option("--data", help="A data set, or its PATH; the same as dataset=DATA.")
 ]
 Trust = Annotated[
     bool,
@@ -112,6 +116,25 @@ def spec_of(text: str, options: Sequence[str] | None = None) -> str | dict[str, 
         override(draft, option.removeprefix("dataset."), number)
     draft.finish()
     return draft.data
+
+
+def with_data(data: str | None, overrides: Sequence[str] | None) -> list[str]:
+    """Return overrides that name the data set first, where `--data` has named one.
+
+    Raises:
+        ZooError: an override names one too.
+    """
+    from zoo.config.yaml_lines import read_value
+
+    changes = [*(overrides or [])]
+    if data is None:
+        return changes
+    named = [text for text in changes if text.startswith(("dataset=", "dataset.name="))]
+    if named:
+        raise ZooError(f"--data {data} and {named[0]} both name the data set; leave one out.")
+    spec = spec_of(data)
+    plain = isinstance(spec, dict) or read_value(data) == data
+    return [f"dataset={data if plain else json.dumps(data)}", *changes]
 
 
 def _mapping(text: str) -> dict[str, Any]:

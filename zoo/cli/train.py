@@ -15,6 +15,7 @@ import typer
 from zoo.cli import console, result_tables
 from zoo.cli.common import (
     AsJson,
+    Data,
     Device,
     DeviceName,
     Imports,
@@ -33,6 +34,7 @@ from zoo.cli.common import (
     print_imports,
     spec_of,
     typed_path,
+    with_data,
 )
 from zoo.errors import ZooError
 
@@ -46,6 +48,7 @@ def train(
         str | None, typer.Argument(metavar="RECIPE", help="A shipped name, a file, or a model.")
     ] = None,
     overrides: Overrides = None,
+    data: Data = None,
     device: DeviceName = Device.auto,
     runs: Runs = Path("runs"),
     resume: Annotated[
@@ -75,7 +78,7 @@ def train(
     zoo train sgformer-cora
     zoo train sgformer-cora model.attention=rba train.epochs=100 'seeds=[0, 1, 2]'
     zoo train gcn-cora dataset=mygraph.npz dataset.label=species
-    zoo train sgformer dataset=mygraph.npz
+    zoo train sgformer --data mygraph.npz
     zoo train --resume runs/sgformer-cora-20261121-120000
 
     What the recipe imports is run, with --resume too: look at the recipe of a run that is not
@@ -94,7 +97,8 @@ def train(
 
     # Of several processes only one that launches others, or the first, prints remarks.
     silent = quiet or os.environ.get("RANK", "0") != "0" or process_group.rendezvous() is not None
-    changes = [text for text in (recipe, *(overrides or [])) if text and "=" in text]
+    overrides = with_data(data, overrides)
+    changes = [text for text in (recipe, *overrides) if text and "=" in text]
     if resume is not None and changes:
         raise ZooError(explain_changed_resume(resume, changes))
     if (recipe is None) == (resume is None):
@@ -103,8 +107,8 @@ def train(
             "`zoo train --resume runs/sgformer-cora-20261121-120000`, which takes no KEY=VALUE."
         )
     if resume is None:
-        plan = resolve(load_recipe(recipe, overrides or [], trust=True), trust=True)
-        for sentence in () if silent else remarks_on_dataset(recipe, overrides or []):
+        plan = resolve(load_recipe(recipe, overrides, trust=True), trust=True)
+        for sentence in () if silent else remarks_on_dataset(recipe, overrides):
             console.remark(sentence)
     else:
         process_group.start()
@@ -393,6 +397,7 @@ def compare(
             help="Recipes or folders of finished runs, and changes of all recipes.",
         ),
     ] = None,
+    data: Data = None,
     dataset: Annotated[
         list[str] | None,
         typer.Option(help="Each model's recipe for this data set, as it is tuned; again for more."),
@@ -423,6 +428,7 @@ def compare(
     zoo compare sgformer-cora gat-cora train.epochs=200 'seeds=[0, 1, 2]'
     zoo compare sgformer-cora --attention native --attention rba
     zoo compare sgformer-cora --tuned
+    zoo compare sgformer gat --data mygraph.npz
     zoo compare --dataset cora train.epochs=200 train.patience=50
     zoo compare runs/sgformer-cora-20261121-120000 gcn-cora
     zoo compare sgformer-cora sgformer-citeseer --latex table.tex
@@ -447,6 +453,10 @@ def compare(
     files = check_files({"latex": latex, "csv": csv, "markdown": markdown, "figure": figure})
     changes = [text for text in words or [] if "=" in text and not os.path.exists(text)]
     sources = [text for text in words or [] if text not in changes]
+    if data is not None and not sources:
+        raise ZooError(f"name what is compared, `zoo compare sgformer gat --data {data}`, or write "
+                       f"`--dataset {data}` for every model.")  # fmt: skip
+    changes = with_data(data, changes)
     entries = candidates(sources, changes, dataset or [], attention or [], tuned)
     options = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:

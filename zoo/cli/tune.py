@@ -13,6 +13,7 @@ import typer
 from zoo.cli import console, result_tables
 from zoo.cli.common import (
     AsJson,
+    Data,
     Device,
     DeviceName,
     Overrides,
@@ -22,8 +23,8 @@ from zoo.cli.common import (
     exit_code,
     graceful_shutdown,
     print_imports,
-    spec_of,
     typed_path,
+    with_data,
 )
 from zoo.config.scores import figure, gain, with_deviation
 from zoo.errors import ZooError
@@ -37,7 +38,7 @@ def tune(
         str | None, typer.Argument(metavar="RECIPE|MODEL", help="What to begin with.")
     ] = None,
     overrides: Overrides = None,
-    data: Annotated[str | None, typer.Option("--data", help="A data set, or its PATH.")] = None,
+    data: Data = None,
     models: Annotated[
         str | None, typer.Option(help="Several models, such as sgformer,gcn,mlp: tune each.")
     ] = None,
@@ -120,11 +121,11 @@ def _recipes_to_tune(sources: list[str], overrides: list[str], data: str | None)
     """Return recipes, or those of models with their default options, on a data set."""
     from zoo.runs.resolve import is_model, load_recipe
 
-    recipes, dataset = [], [f"dataset={json.dumps(spec_of(data))}"] if data else []
+    recipes, changes = [], with_data(data, overrides)
     for source in sources:
         if not data and is_model(source):
             raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")
-        recipe = load_recipe(source, [*overrides, *dataset], trust=True)
+        recipe = load_recipe(source, changes, trust=True)
         recipes.append(recipe.model_copy(update={"name": Path(source).stem}))
     return recipes
 
