@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pandas
 import pytest
 import torch
 
@@ -111,3 +112,29 @@ def test_a_row_of_several_targets_has_a_label_where_one_is_known():
     y[0, 0], y[1] = torch.nan, torch.nan  # one target of the first is known, none of the second
     data = dataclasses.replace(zoo.load_data("karate"), y=y, task="node-multilabel")
     assert "labels: 33 of 34 nodes have one" in repr(data)
+
+
+def test_data_are_named_beside_a_model(tmp_path):
+    run = zoo.train("gcn", SMALL, data={"name": "sbm", "nodes": 60}, runs=tmp_path)
+    assert run.dataset == "sbm"
+    found = zoo.compare("mlp", "gcn", data="karate", overrides=SMALL, runs=tmp_path)
+    assert {each.dataset for each in found.runs} == {"karate"}
+    with pytest.raises(ZooError, match="data='karate' and dataset=sbm both name the data set"):
+        zoo.train("gcn", ["dataset=sbm"], data="karate")
+
+
+def test_a_table_in_memory_is_answered_with_what_reads_it(tmp_path):
+    table = pandas.DataFrame({"x": [1, 2, 3], "label": ["a", "b", "a"]})
+    model = zoo.create_model("gcn", 3, 2)
+    for call in (
+        lambda: zoo.load_data(table),
+        lambda: zoo.predict(model, table),
+        lambda: zoo.train("gcn", data=table),
+        lambda: zoo.finetune("gcn-actor", table),
+    ):
+        with pytest.raises(ZooError, match=r'to_csv\("mine.csv", index=False\)'):
+            call()
+    with pytest.raises(ZooError, match="divides what zoo.load_data returns, not DataFrame"):
+        zoo.split(table)
+    with pytest.raises(ZooError, match="given by its word, its path or a mapping"):
+        zoo.load_data(None)

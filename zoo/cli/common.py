@@ -1,7 +1,6 @@
 """What the commands share: the types of their options, data sets that are typed, and signals."""
 
 import contextlib
-import json
 import os
 import signal
 import time
@@ -119,22 +118,10 @@ def spec_of(text: str, options: Sequence[str] | None = None) -> str | dict[str, 
 
 
 def with_data(data: str | None, overrides: Sequence[str] | None) -> list[str]:
-    """Return overrides that name the data set first, where `--data` has named one.
+    """Return overrides that name first what was typed behind `--data`, if anything was."""
+    from zoo.config.overrides import name_data
 
-    Raises:
-        ZooError: an override names one too.
-    """
-    from zoo.config.yaml_lines import read_value
-
-    changes = [*(overrides or [])]
-    if data is None:
-        return changes
-    named = [text for text in changes if text.startswith(("dataset=", "dataset.name="))]
-    if named:
-        raise ZooError(f"--data {data} and {named[0]} both name the data set; leave one out.")
-    spec = spec_of(data)
-    plain = isinstance(spec, dict) or read_value(data) == data
-    return [f"dataset={data if plain else json.dumps(data)}", *changes]
+    return name_data(None if data is None else spec_of(data), overrides or [], f"--data {data}")
 
 
 def _mapping(text: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Overrides: `KEY=VALUE` behind a recipe, such as `model.dim=64`, put into its data."""
 
 import contextlib
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,26 @@ def need_values(overrides: Sequence[str]) -> None:
                 f"{text} is a name too many, or lacks its value; name one run and one data set, "
                 "and write options as KEY=VALUE, such as label=species."
             )
+
+
+def name_data(data: Any, overrides: Sequence[str], typed: str) -> list[str]:
+    """Return overrides that name a data set first, unless it is None.
+
+    Args:
+        data: its word, path or mapping.
+        overrides: `KEY=VALUE` each.
+        typed: how it was given, for the message.
+
+    Raises:
+        ZooError: an override names one too.
+    """
+    if data is None:
+        return [*overrides]
+    named = [text for text in overrides if text.startswith(("dataset=", "dataset.name="))]
+    if named:
+        raise ZooError(f"{typed} and {named[0]} both name the data set; leave one out.")
+    plain = isinstance(data, str) and read_value(data) == data
+    return [f"dataset={data if plain else json.dumps(data, default=str)}", *overrides]
 
 
 def override(draft: Draft, text: str, number: int) -> None:

@@ -812,6 +812,8 @@ def split(data: Any, word: Spec | None = None, seed: int = 0) -> Split:
     Raises:
         ZooError: such data cannot be split like this, or they have too few labelled rows.
     """
+    if not hasattr(data, "splits"):
+        raise ZooError(f"zoo.split divides what zoo.load_data returns, not {type(data).__name__}.")
     return split_of(data, data.split if word is None else word, seed)
 
 

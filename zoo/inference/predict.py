@@ -23,8 +23,9 @@ from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.dataset import labelled, unknown_but
+from zoo.data.files.objects import wrong_object
 from zoo.data.load import without_labels
-from zoo.data.samples import Samples
+from zoo.data.samples import Samples, Separate
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
@@ -406,8 +407,10 @@ def _by_name(
     """
     if isinstance(model, str | Path):
         raise ZooError(f"{brief(str(model))} is only a name here; write zoo.load({str(model)!r}).")
-    if not isinstance(data, str | Path | Mapping):
+    if isinstance(data, Dataset | Separate):
         return data, context, given
+    if not isinstance(data, str | Path | Mapping):
+        raise wrong_object("a model is asked about a data set, or the name of one", data)
     spec = str(data) if isinstance(data, Path) else data
     if model.folder is None:
         raise ZooError(

@@ -1,14 +1,16 @@
 """The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.config.overrides import name_data
 from zoo.config.recipe import Recipe, word
 from zoo.config.scores import in_order_of_validation, with_deviation
 from zoo.config.shipped import recipe_names
 from zoo.data import Dataset
+from zoo.data.files.objects import described
 from zoo.data.samples import Separate
 from zoo.errors import ZooError, unknown
 from zoo.registry import Model
@@ -189,6 +191,7 @@ def train(
     recipe: Any,
     overrides: Sequence[str] = (),
     *,
+    data: Any = None,
     device: str = "auto",
     runs: Path | str = "runs",
     watch: Watch = lambda seed, epoch: None,
@@ -197,8 +200,9 @@ def train(
 
     Args:
         recipe: a name, a path, a mapping or what `load_recipe` returns; or the word of a model,
-            with `dataset=...` among the overrides. The code that it imports is run.
+            and `data`. The code that it imports is run.
         overrides: `"train.epochs=50"` each.
+        data: the word, path or mapping of the data set, in place of the recipe's.
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the run's folder.
         watch: called after every epoch with the seed and the epoch, such as a `progress_bar`.
@@ -206,7 +210,9 @@ def train(
     Raises:
         ZooError: the recipe, its data or the device is wrong, or training fails.
     """
-    return Run.of(run_recipe(_loaded(recipe, overrides), device=device, runs=runs, watch=watch))
+    return Run.of(
+        run_recipe(_loaded(recipe, overrides, data), device=device, runs=runs, watch=watch)
+    )
 
 
 def finetune(
@@ -255,6 +261,7 @@ def finetune(
 def compare(
     *sources: Run | str | Path,
     overrides: Sequence[str] = (),
+    data: Any = None,
     datasets: Sequence[str] = (),
     attentions: Sequence[Any] = (),
     baselines: bool = True,
@@ -267,6 +274,7 @@ def compare(
     Args:
         sources: names or files of recipes, or runs or their folders.
         overrides: `"train.epochs=200"` each, of every recipe and added baseline.
+        data: the word, path or mapping of the data set of each.
         datasets: also every recipe called MODEL-DATASET.
         attentions: each model that attends is compared with each of these.
         baselines: add GCN and an MLP where they are missing.
@@ -279,7 +287,7 @@ def compare(
     """
     entries = candidates(
         [str(each.folder if isinstance(each, Run) else each) for each in sources],
-        overrides,
+        _on(data, overrides),
         datasets,
         attentions,
         tuned=tuned,
@@ -293,6 +301,7 @@ def tune(
     recipe: Any,
     overrides: Sequence[str] = (),
     *,
+    data: Any = None,
     trials: int | None = None,
     hours: float | None = None,
     splits: int = 5,
@@ -303,7 +312,8 @@ def tune(
 
     Args:
         recipe: what to begin with, as of `train`.
-        overrides: `"dataset=mine"` each.
+        overrides: `"train.epochs=200"` each.
+        data: the word, path or mapping of the data set, in place of the recipe's.
         trials: how many settings to try, 40 if left out.
         hours: after which no trial is begun.
         splits: seeds that every trial is trained with.
@@ -314,7 +324,7 @@ def tune(
         ZooError: Optuna is missing, the recipe cannot be trained, or every trial has failed.
         KeyboardInterrupt: Ctrl-C; `zoo tune --resume FOLDER` goes on.
     """
-    loaded = _loaded(recipe, overrides)
+    loaded = _loaded(recipe, overrides, data)
     study = Tuning(new_folder(Path(runs), f"tune-{loaded.name}"), loaded, splits, device=device)
     study.run(trials, hours)
     best, run = study.best(), Run.of(study.score())
@@ -337,19 +347,26 @@ def _folder_of(weights: Any) -> Path:
 
 def _named(data: Any) -> Any:
     """Refuse data in memory, which a run could not read again."""
-    if isinstance(data, Dataset | Separate):
-        raise ZooError(
-            f"{data.name} is in memory, and a run reads its data by their name: write a path or a "
-            "word, or train it in a loop of your own (docs/python.md)."
-        )
-    return data
+    if isinstance(data, str | Path | Mapping | Recipe | None):
+        return data
+    name = data.name if isinstance(data, Dataset | Separate) else described(data)
+    table = 'write a table by `.to_csv("mine.csv", index=False)`, and ' * hasattr(data, "iloc")
+    raise ZooError(
+        f"{name} is in memory, and a run reads its data by their name: {table}give a path or a "
+        "word, or train it in a loop of your own (docs/python.md)."
+    )
 
 
-def _loaded(recipe: Any, overrides: Sequence[str]) -> Recipe:
+def _on(data: Any, overrides: Sequence[str]) -> list[str]:
+    return name_data(_named(data), overrides, f"data={data!r}")
+
+
+def _loaded(recipe: Any, overrides: Sequence[str], data: Any = None) -> Recipe:
     if isinstance(overrides, str | Dataset | Separate):
         _named(overrides)
         raise ZooError(f"write the overrides as a list, [{overrides!r}].")
     _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe)
+    overrides = _on(data, overrides)
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, trust=True)
     return load_recipe(recipe.plain(), overrides, trust=True) if overrides else recipe

@@ -27,6 +27,7 @@ from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.objects import wrong_object
 from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
 from zoo.data.generated import GENERATED
@@ -320,6 +321,8 @@ def common_options(
 
 
 def _mapping(spec: Spec | Path) -> dict[str, Any]:
+    if not isinstance(spec, str | Path | Mapping):
+        raise wrong_object("a data set is given by its word, its path or a mapping", spec)
     return dict(spec) if isinstance(spec, Mapping) else {"name": str(spec)}
 
 
