@@ -13,6 +13,7 @@ from zoo.runs.compare import candidates, compare, finished_runs
 from zoo.runs.results_table import (
     cells,
     check_files,
+    in_percent,
     model_names,
     results_table,
     sentences,
@@ -94,6 +95,19 @@ def test_of_errors_the_least_is_best_and_metrics_are_named_where_they_differ():
     assert table[1:] == [["gcn", "0.8000!", "4.0000", "1.50"], ["mlp", "0.5000", "2.0000!", "1.50"]]
     said = " ".join(sentences(results_table([*several, *errors])))
     assert "Of mse less is better." in said and "Friedman" not in said
+
+
+def test_shares_are_written_in_percent_and_errors_as_they_are():
+    several = rows({"gcn": {"cora": 0.8}, "mlp": {"cora": 0.5}})
+    errors = rows({"gcn": {"sales": 4.0}, "mlp": {"sales": 2.0}}, metric="mse")
+    plain = results_table([*several, *errors])
+    scores = in_percent(plain)
+    whole = cells(scores, lambda text, best, alike: text)
+    assert whole[0] == ["model", "cora, accuracy in %", "sales, mse", "mean rank"]
+    assert whole[1] == ["gcn", "80.00 ± 1.00", "4.0000 ± 0.0100", "1.50"]
+    assert "Of mse less is better." in " ".join(sentences(scores))
+    assert scores["difference"].dropna().round(9).tolist() == [-30.0, -2.0]
+    assert plain["mean"].max() == 4.0  # the other is a copy
 
 
 def test_what_is_not_tested_is_named():

@@ -387,6 +387,10 @@ LatexFile, CsvFile, MarkdownFile, FigureFile = (
     )
 )
 
+Percent = Annotated[
+    bool, typer.Option("--percent", help="Of such a table: 84.32 in the place of 0.8432.")
+]
+
 
 @app.command()
 def compare(
@@ -420,6 +424,7 @@ def compare(
     csv: CsvFile = None,
     markdown: MarkdownFile = None,
     figure: FigureFile = None,
+    percent: Percent = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -466,7 +471,7 @@ def compare(
         which = "the same command without --again" if again else "the same command"
         console.complain(f"stopped; {which} reads what is finished, and goes on.")
         sys.exit(exit_code())
-    _tell_comparison(summaries, files, as_json)
+    _tell_comparison(summaries, files, percent, as_json)
 
 
 @app.command()
@@ -478,6 +483,7 @@ def results(
     csv: CsvFile = None,
     markdown: MarkdownFile = None,
     figure: FigureFile = None,
+    percent: Percent = False,
     as_json: AsJson = False,
 ) -> None:
     """Put the finished runs of a folder into one table, and train nothing.
@@ -496,15 +502,19 @@ def results(
 
     files = check_files({"latex": latex, "csv": csv, "markdown": markdown, "figure": figure})
     entries = finished_runs(runs, console.remark)
-    _tell_comparison(side_by_side(entries, runs=runs, tell=console.remark), files, as_json)
+    summaries = side_by_side(entries, runs=runs, tell=console.remark)
+    _tell_comparison(summaries, files, percent, as_json)
 
 
-def _tell_comparison(summaries: list[dict[str, Any]], files: Sequence[Path], as_json: bool) -> None:
+def _tell_comparison(
+    summaries: list[dict[str, Any]], files: Sequence[Path], percent: bool, as_json: bool
+) -> None:
     """Print what was compared, on one graph or several, and write it to files."""
     from zoo.runs.compare import notes
-    from zoo.runs.results_table import results_table, sentences, write
+    from zoo.runs.results_table import in_percent, results_table, sentences, write
 
     scores = results_table(summaries)
+    scores = in_percent(scores) if percent else scores
     told = [*sentences(scores), *notes(summaries)]
     if as_json:
         typer.echo(json.dumps(summaries))

@@ -18,7 +18,7 @@ from zoo.runs.compare import candidates
 from zoo.runs.compare import compare as run_candidates
 from zoo.runs.finetune import plan_finetuning
 from zoo.runs.resolve import load_recipe
-from zoo.runs.results_table import results_table, sentences, to_latex, to_markdown
+from zoo.runs.results_table import in_percent, results_table, sentences, to_latex, to_markdown
 from zoo.runs.run import Watch, run_recipe
 from zoo.runs.run_folder import new_folder
 from zoo.runs.tune import Tuning
@@ -150,13 +150,19 @@ class Comparison:
     runs: tuple[Run, ...]
     table: "DataFrame"
 
-    def markdown(self) -> str:
-        """Return rows of models and columns of graphs in Markdown, and what the cells are."""
-        return to_markdown(self.table, [*sentences(self.table)])
+    def markdown(self, percent: bool = False) -> str:
+        """Return rows of models and columns of graphs in Markdown, and what the cells are.
 
-    def latex(self) -> str:
+        Args:
+            percent: 84.32 in the place of 0.8432.
+        """
+        table = in_percent(self.table) if percent else self.table
+        return to_markdown(table, [*sentences(table)])
+
+    def latex(self, percent: bool = False) -> str:
         """Return the same in LaTeX, for booktabs."""
-        return to_latex(self.table, [*sentences(self.table)])
+        table = in_percent(self.table) if percent else self.table
+        return to_latex(table, [*sentences(table)])
 
     def __str__(self) -> str:
         return self.markdown()

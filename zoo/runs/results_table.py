@@ -20,6 +20,12 @@ from zoo.system.files import check_place, write_whole
 ALIKE = "≈"
 """What stands behind a score that may be as good as the best."""
 
+SHARES = ("accuracy", "balanced-accuracy", "macro-f1", "micro-f1", "roc-auc", "average-precision",
+          "mrr", "hits@")  # fmt: skip
+"""How the metrics begin that papers print in percent."""
+
+IN_PERCENT = " in %"
+
 _OF_PAIRS = ("low", "high", "pairs", "splits", "noise")
 
 Cell = Callable[[str, bool, bool], str]
@@ -181,6 +187,14 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return scores.sort_values("model", key=lambda names: names.map(place), kind="stable")
 
 
+def in_percent(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the scores of `SHARES` times 100, whose metric ends in ` in %` then."""
+    shares, scores = scores["metric"].str.startswith(SHARES), scores.copy()
+    scores.loc[shares, ["mean", "std", "difference", "low", "high"]] *= 100
+    scores.loc[shares, "metric"] += IN_PERCENT
+    return scores
+
+
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     difference = row["difference"] or dict.fromkeys((*_OF_PAIRS, "mean"))
     return {
@@ -217,7 +231,8 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
 
 def _score(line: Mapping[str, Any], cell: Cell) -> str:
     mean, std = line["mean"], line["std"]
-    text = figure(mean) if pd.isna(std) else f"{figure(mean)} ± {figure(std)}"
+    written = "{:.2f}".format if line["metric"].endswith(IN_PERCENT) else figure
+    text = written(mean) if pd.isna(std) else f"{written(mean)} ± {written(std)}"
     return cell(text, line["best"], line["noise"] is True)
 
 
