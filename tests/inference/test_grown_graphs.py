@@ -344,3 +344,17 @@ def test_the_word_is_checked(tmp_path):
         split_of(bare, {"name": "kept", "run": str(run)}, 0)
     assert read_known(run).trained.sum() == 36
     assert training_spec(run)["split"] == "ratio-60-20-20"
+
+
+def test_a_class_that_weights_do_not_know_is_named(command, tmp_path):
+    rows = ["id,x,kind", *(f"n{each},{each / 60},{'ab'[each % 2]}" for each in range(60))]
+    (tmp_path / "mine.csv").write_text("\n".join(rows))
+    quick = ["--quiet", "--json", "train.epochs=1", "seeds=[0]"]
+    code, said, _ = command("train", "mlp", "--data", "{name: mine.csv, label: kind}", *quick)
+    assert code == 0
+    run = json.loads(said)["folder"]
+    code, _, told = command("finetune", run, "--data", "mine.csv", *quick[:3])
+    assert code == 0 and "do not know" not in told
+    (tmp_path / "mine.csv").write_text("\n".join([*rows, *(f"m{n},{n / 20},c" for n in range(20))]))
+    code, _, told = command("finetune", run, "--data", "mine.csv", *quick[:3])
+    assert code == 0 and "do not know 'c' of mine.csv: the head" in " ".join(told.split())

@@ -36,7 +36,7 @@ from zoo.cli.common import (
     typed_path,
     with_data,
 )
-from zoo.errors import ZooError
+from zoo.errors import ZooError, brief
 
 app = typer.Typer()
 
@@ -580,7 +580,7 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    plan, anew, read, own_rate, other_features = plan_finetuning(
+    plan, anew, read, own_rate, other_features, new_classes = plan_finetuning(
         folder, spec_of(data), overrides or [], freeze=frozen, lr_decay=lr_decay,
         imports=imports or [], unverified=unverified,
     )  # fmt: skip
@@ -601,6 +601,11 @@ def finetune(
             "as in any recipe: only the layers between stem and head are carried over. Where that "
             "was measured, on twelve pairs of graphs, it came to 1.1 points less than from scratch "
             "in the mean, from -8.2 to +3.6 (docs/transfer.md)."
+        )
+    if new_classes:
+        console.remark(
+            f"the weights do not know {brief(', '.join(new_classes))} of {plan.dataset['name']}: the head, "
+            "which has a row for each class, begins anew."
         )
     process_group.start()
     how = {"quiet": quiet, "track": track or (), "data": read}

@@ -46,6 +46,8 @@ class Finetuning(NamedTuple):
         own_rate: whether the learning rate is that of the training of the weights.
         other_features: whether the data have other features than the weights read: what these
             have learnt may then be worth less than nothing.
+        new_classes: names of classes that the weights do not know, where they know others of the
+            data: the head, which has a row for each class, begins anew then.
     """
 
     plan: Plan
@@ -53,6 +55,7 @@ class Finetuning(NamedTuple):
     data: Any
     own_rate: bool
     other_features: bool
+    new_classes: list[str]
 
 
 def plan_finetuning(
@@ -127,7 +130,15 @@ def plan_finetuning(
         scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
     own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
-    return Finetuning(plan, scratch, data, own_rate, other_features)
+    return Finetuning(plan, scratch, data, own_rate, other_features, _new_classes(about, data))
+
+
+def _new_classes(about: About, data: Any) -> list[str]:
+    """Return the classes of data that weights do not know, if they know one of them."""
+    if about.task != data.task or not about.labels or not data.labels:
+        return []
+    new = [name for name in data.labels if name not in about.labels]
+    return [] if len(new) == len(data.labels) else new
 
 
 def _with_known_nodes(plan: Plan, folder: Path, about: About, data: Any) -> Plan:
