@@ -22,8 +22,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.config.options import Count, Few, Seed, Spec, Table, pick
+from zoo.errors import ZooError
+from zoo.nn.cluster_attention import ClusterAttention
 from zoo.nn.random_batch_attention import RandomBatchAttention, Share
 from zoo.nn.random_features import RandomKernel, performer
+from zoo.nn.sets import takes_graph
 from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
 from zoo.ops.linear import Projected, as_tensors
@@ -175,7 +178,7 @@ def _rba(
         recompute: attend again for the gradient, for less memory; `auto` where that is much.
     """
     return RandomBatchAttention(
-        pick(ATTENTIONS, inner, native, layer),
+        _inside("rba", inner, native, layer),
         size,
         inference=inference,
         draws=draws,
@@ -187,6 +190,49 @@ def _rba(
     )
 
 
+def _clusters(
+    native: Attention,
+    layer: int,
+    *,
+    size: Count = 256,
+    inner: Annotated[Spec, ATTENTIONS] = "native",
+    means: bool = False,
+    alternate: bool = False,
+    seed: Seed = 0,
+) -> Attention:
+    """Another attention inside the clusters of the graph, METIS parts that cut few edges.
+
+    Promises: exact; time N * size; memory N; deterministic at evaluation
+
+    Args:
+        size: nodes per cluster, about.
+        inner: the attention inside a cluster.
+        means: add what the mean of a cluster gathers of the means of all clusters.
+        alternate: the second layer, the fourth and so on attend in random batches instead.
+        seed: of these batches in evaluation.
+    """
+    inside = _inside("clusters", inner, native, layer)
+    if alternate and layer % 2:
+        return RandomBatchAttention(inside, size, seed=seed, layer=layer)
+    return ClusterAttention(inside, size, means=means)
+
+
+def _inside(word: str, inner: Spec, native: Attention, layer: int) -> Attention:
+    """Return the attention inside the sets of another one.
+
+    Raises:
+        ZooError: it looks at edges, which are not known there.
+    """
+    attend = pick(ATTENTIONS, inner, native, layer)
+    if takes_graph(attend):
+        name = inner if isinstance(inner, str) else inner["name"]
+        raise ZooError(
+            f"`{name}` looks at the edges of the whole graph, and inside of `{word}` there are "
+            "sets of nodes alone; write another `inner`, such as `softmax`."
+        )
+    return attend
+
+
 ATTENTIONS = Table(
     "attention",
     {
@@ -195,6 +241,7 @@ ATTENTIONS = Table(
         "linear": _linear,
         "performer": _performer,
         "rba": _rba,
+        "clusters": _clusters,
     },
 )
 """Word to builder `(native, layer, *, options) -> attention`."""

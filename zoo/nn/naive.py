@@ -190,3 +190,30 @@ def ridge(
 
     held_out = [fitted(nodes[nodes != node])[node] for node in nodes]
     return fitted(nodes), torch.stack(held_out)
+
+
+def clusters(attend, owner, graph_of, means, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention inside of clusters as it is written, one cluster after the other, (N, H, D).
+
+    Args:
+        attend: an attention of sets.
+        owner: the cluster of each node.
+        graph_of: the graph of each cluster.
+        means: whether the means of the clusters of a graph attend to each other as well.
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        v: values (N, H, D).
+    """
+    members = [[i for i, cluster in enumerate(owner) if cluster == c] for c in range(len(graph_of))]
+    rows: dict[int, Tensor] = {}
+    for nodes in members:
+        rows |= zip(nodes, attend(q[nodes], k[nodes], v[nodes]), strict=True)
+    out = torch.stack([rows[i] for i in range(len(owner))])
+    if not means:
+        return out
+    q, k, v = (torch.stack([x[nodes].mean(0) for nodes in members]) for x in (q, k, v))
+    between: dict[int, Tensor] = {}
+    for graph in set(graph_of):
+        its = [c for c, other in enumerate(graph_of) if other == graph]
+        between |= zip(its, attend(q[its], k[its], v[its]), strict=True)
+    return out + torch.stack([between[c] for c in owner])
