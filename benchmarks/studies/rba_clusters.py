@@ -46,9 +46,9 @@ def rba_clusters(
     quick: bool = False,
     model: Annotated[list[str], Field(min_length=1)] = MODELS,
     dataset: Annotated[list[str], Field(min_length=1)] = DATASETS,
-    size: PositiveInt = 256,
+    size: PositiveInt = 128,
     dim: PositiveInt = 32,
-    epochs: PositiveInt = 60,
+    epochs: PositiveInt = 50,
     seeds: Annotated[int, Field(ge=2)] = 5,
 ) -> Study:
     """Test score of a model with random batches, with METIS parts, and with both in turn.
@@ -58,7 +58,7 @@ def rba_clusters(
         model: models of layers, with an `attention` option.
         dataset: names of data sets.
         size: nodes per batch, and per cluster.
-        dim: width of the models, of two layers and four heads.
+        dim: width of the models, of two layers and two heads.
         epochs: of every training, at most.
         seeds: number of pairs of runs.
     """
@@ -86,7 +86,7 @@ def rba_clusters(
 
 
 def _made(model: str, dim: int) -> dict[str, Any]:
-    return {"name": model, "dim": dim, "layers": 2, "heads": 4}
+    return {"name": model, "dim": dim, "layers": 2, "heads": 2}
 
 
 def _chosen(

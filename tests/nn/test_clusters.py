@@ -98,8 +98,8 @@ def test_layers_alternate_between_clusters_and_random_batches():
 
 
 @pytest.mark.parametrize("word", ["rba", "clusters"])
-def test_edges_are_not_known_inside_of_sets(word):
-    with pytest.raises(ZooError, match=f"`clusters` looks at .* inside of `{word}`"):
+def test_it_is_not_for_the_sets_of_another_attention(word):
+    with pytest.raises(ZooError, match=f"`clusters` has to be given .* inside of `{word}`"):
         pick(ATTENTIONS, {"name": word, "inner": {"name": "clusters"}}, softmax, 0)
 
 

@@ -10,6 +10,7 @@ from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
+from zoo.models.nagphormer import NAGphormer
 from zoo.models.nodeformer import NodeFormer
 from zoo.models.polynormer import Polynormer
 from zoo.models.ridge import Ridge
@@ -28,6 +29,7 @@ __all__ = [
     "HTGN",
     "LabelPropagation",
     "MLP",
+    "NAGphormer",
     "NodeFormer",
     "Polynormer",
     "Ridge",

@@ -21,12 +21,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.config.options import Count, Few, Seed, Spec, Table, pick
+from zoo.config.options import Count, Few, Rate, Seed, Spec, Table, pick
 from zoo.errors import ZooError
 from zoo.nn.cluster_attention import ClusterAttention
+from zoo.nn.codebook_attention import CodebookAttention
 from zoo.nn.random_batch_attention import RandomBatchAttention, Share
 from zoo.nn.random_features import RandomKernel, performer
-from zoo.nn.sets import takes_graph
+from zoo.nn.sets import stands_alone
 from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
 from zoo.ops.linear import Projected, as_tensors
@@ -217,18 +218,33 @@ def _clusters(
     return ClusterAttention(inside, size, means=means)
 
 
+def _codebook(
+    native: Attention, layer: int, *, codes: Count = 64, decay: Rate = 0.9, seed: Seed = 0
+) -> Attention:
+    """Softmax attention to the means of groups of nodes, GOAT's; groups are kept from training.
+
+    Promises: approximate; time N * codes; memory N * codes; deterministic at evaluation
+
+    Args:
+        codes: number of groups.
+        decay: share of what was before in the means, in each step of training.
+        seed: of the first centres of the groups.
+    """
+    return CodebookAttention(codes, decay=decay, seed=seed_of((seed, layer)))
+
+
 def _inside(word: str, inner: Spec, native: Attention, layer: int) -> Attention:
     """Return the attention inside the sets of another one.
 
     Raises:
-        ZooError: it looks at edges, which are not known there.
+        ZooError: it has to be given the whole graph.
     """
     attend = pick(ATTENTIONS, inner, native, layer)
-    if takes_graph(attend):
+    if stands_alone(attend):
         name = inner if isinstance(inner, str) else inner["name"]
         raise ZooError(
-            f"`{name}` looks at the edges of the whole graph, and inside of `{word}` there are "
-            "sets of nodes alone; write another `inner`, such as `softmax`."
+            f"`{name}` has to be given the whole graph, and inside of `{word}` there are small "
+            "sets of its nodes; write another `inner`, such as `softmax`."
         )
     return attend
 
@@ -242,6 +258,7 @@ ATTENTIONS = Table(
         "performer": _performer,
         "rba": _rba,
         "clusters": _clusters,
+        "codebook": _codebook,
     },
 )
 """Word to builder `(native, layer, *, options) -> attention`."""

@@ -217,3 +217,38 @@ def clusters(attend, owner, graph_of, means, q: Tensor, k: Tensor, v: Tensor) ->
         its = [c for c, other in enumerate(graph_of) if other == graph]
         between |= zip(its, attend(q[its], k[its], v[its]), strict=True)
     return out + torch.stack([between[c] for c in owner])
+
+
+def codebook(q: Tensor, k: Tensor, v: Tensor, centres: Tensor, before=None, decay=0.0):
+    """Return attention to groups of nodes (N, H, E), and the sums of the groups, head by head.
+
+    Args:
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        v: values (N, H, E).
+        centres: (H, M, D), by which nodes are grouped.
+        before: counts (H, M) and sums of keys and values (H, M, ...) of the steps before.
+        decay: their share in the mixture.
+    """
+    outs, sums = [], []
+    for h in range(q.shape[1]):
+        nearest = [
+            min(range(len(centres[h])), key=lambda m, i=i: (k[i, h] - centres[h, m]).norm().item())
+            for i in range(len(k))
+        ]
+        groups = []  # number of nodes, sum of keys, sum of values
+        for m in range(len(centres[h])):
+            nodes = [i for i, group in enumerate(nearest) if group == m]
+            now = k.new_tensor(len(nodes)), k[nodes, h].sum(0), v[nodes, h].sum(0)
+            if before is not None:
+                old = (each[h, m] for each in before)
+                now = tuple(decay * x + (1 - decay) * y for x, y in zip(old, now, strict=True))
+            groups.append(now)
+        filled = [group for group in groups if group[0] > 0]
+        weights = torch.stack(
+            [n * torch.exp(q[:, h] @ (key / n) / q.shape[-1] ** 0.5) for n, key, _ in filled], 1
+        )
+        values = torch.stack([value / n for n, _, value in filled])
+        outs.append(weights / weights.sum(1, keepdim=True) @ values)
+        sums.append([torch.stack(each) for each in zip(*groups, strict=True)])
+    return torch.stack(outs, 1), tuple(torch.stack(each) for each in zip(*sums, strict=True))

@@ -71,3 +71,11 @@ def _by_size(sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tens
 def takes_graph(attend: Callable) -> bool:
     """Return whether an attention is marked: it looks at edges, and takes the keyword `graph`."""
     return has_mark(attend, "takes_graph")
+
+
+def stands_alone(attend: Callable) -> bool:
+    """Return whether an attention cannot be inside of the sets of another one.
+
+    It looks at edges, which are not known there, or keeps a state, which all sets would move.
+    """
+    return takes_graph(attend) or has_mark(attend, "keeps_state")

@@ -14,7 +14,7 @@ from zoo.config.options import Spec, pick
 from zoo.graphs.examples import edgeless
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, Attention, linear
-from zoo.nn.sets import takes_graph
+from zoo.nn.sets import stands_alone
 from zoo.registry import discover
 from zoo.testing.promise import Broken, Promise, check_all, keep, keep_close
 
@@ -33,7 +33,7 @@ def attention_promises(attention: Spec) -> list[Promise]:
     """
     discover()  # it may be of another package
     built = _build(attention)
-    if takes_graph(built):  # no random batches are around it
+    if stands_alone(built):  # no random batches are around it
         alone = [check for check in OF_WHOLE_SETS if check not in OF_BATCHES]
         return _bound((*EVERY, *alone), attention)
     if _word(attention) == "rba":
@@ -156,7 +156,7 @@ OF_WHOLE_SETS = (
 
 
 OF_BATCHES = (one_batch_of_all_nodes_is_the_whole_graph,)
-"""Those of an attention that may be inside of random batches: it looks at no edge."""
+"""Those of an attention that may be inside of random batches: a function of sets, no more."""
 
 
 def peak_bytes(function: Callable[[], object]) -> int:

@@ -11,7 +11,7 @@ from zoo.config.options import Spec, options_of, pick
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
 from zoo.nn.attention import ATTENTIONS, linear
-from zoo.nn.sets import takes_graph
+from zoo.nn.sets import stands_alone
 from zoo.registry import MODELS, Model, Output, discover, name_of
 from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
@@ -45,7 +45,9 @@ def attention_specs() -> list[Spec]:
     Those of sets of some size, such as random batches, have three of them in the tiny graph.
     """
     sized = {word: {"name": word, "size": 4} for word in ATTENTIONS if "size" in _options(word)}
-    takes_sets = [word for word in ATTENTIONS if not takes_graph(pick(ATTENTIONS, word, linear, 0))]
+    takes_sets = [
+        word for word in ATTENTIONS if not stands_alone(pick(ATTENTIONS, word, linear, 0))
+    ]
     inner = [word for word in takes_sets if word not in ("native", "rba")]
     return [*(sized.get(word, word) for word in ATTENTIONS), *({**RBA, "inner": x} for x in inner)]
 
