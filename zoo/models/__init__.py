@@ -2,6 +2,7 @@
 
 from zoo.models.anygraph import AnyGraph
 from zoo.models.difformer import DIFFormer
+from zoo.models.exphormer import Exphormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
 from zoo.models.gine import GINE
@@ -21,6 +22,7 @@ from zoo.models.transformer import Transformer
 __all__ = [
     "AnyGraph",
     "DIFFormer",
+    "Exphormer",
     "GAT",
     "GCN",
     "GINE",
