@@ -3,8 +3,9 @@
 "Exphormer: Sparse Transformers for Graphs" (arXiv 2303.06147), beside a propagation in every layer
 as in GraphGPS (arXiv 2205.12454). Where it departs from the paper and the authors' program:
 
-- The expander is made of cycles through all nodes in random orders, and not of random permutations:
-  regular without any repair, and connected. It is drawn once for each graph, by a seed.
+- The expander is made of cycles through all nodes in random orders (Hamiltonian cycles, a choice of
+  the authors' program too), and not of random permutations: regular without any repair, and
+  connected. It is drawn once for each graph, by a seed.
 - Virtual nodes go through the same layers as others, without a propagation.
 - The kinds of edges are told apart by a vector each, edge features have no part in the attention.
 - Encodings are read beside the features, by one linear map, and the head is linear.
