@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from zoo import load_recipe, run_recipe
 
-DATASETS = ["cora", "citeseer", "chameleon", "squirrel"]
+DATASETS = ["cora", "citeseer", "chameleon", "actor"]
 MODELS = ["transformer", "graphgps"]
 """Attention that knows the graph by its encoding alone, and attention beside propagation."""
 
