@@ -63,7 +63,10 @@ def test_a_signature_shows_plain_types(name):
 
 def test_a_signature_shows_bounds_and_words():
     said = str(inspect.signature(zoo.MODELS["sgformer"]))
-    assert "Annotated[int, at least 1] = 64" in said and "<attention: linear, native" in said
+    assert (
+        "Annotated[int, at least 1] = 64" in said
+        and "<attention: clusters, codebook, linear, native" in said
+    )
 
 
 @pytest.mark.parametrize(

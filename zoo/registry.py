@@ -105,6 +105,7 @@ class Model(nn.Module):
             they answer for any graph as they are.
         edge_weights: whether weights of edges count: in propagation along edges, and in attention
             to neighbours. Attention over all nodes ignores them.
+        without: options of other models that it cannot have, each with the reason.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
         head_decoder: of link prediction, what makes a score of two nodes' logits.
         head_readout: of graphs, what makes an answer for each of the logits of its nodes.
@@ -128,6 +129,7 @@ class Model(nn.Module):
     context: ClassVar[bool] = False
     any_graph: ClassVar[bool] = False
     edge_weights: ClassVar[bool] = True
+    without: ClassVar[dict[str, str]] = {}
     search: ClassVar[dict[str, Any]] = {}
     head: nn.Module
     config: dict[str, Any]

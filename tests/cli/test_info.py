@@ -38,7 +38,7 @@ def test_the_citation_is_that_of_the_paper(name):
 
 def test_values_are_told_in_words():
     rows = {row["name"]: row["takes"] for row in info("sgformer")["options"]}
-    assert rows["attention"] == "native | softmax | linear | performer | rba"
+    assert rows["attention"] == "native | softmax | linear | performer | rba | clusters | codebook"
     assert rows["qk_norm"] == "frobenius | row"
     assert rows["dropout"] == "number at least 0 and below 1"
     assert rows["attention_weight_decay"] == "number at least 0 or nothing"

@@ -9,6 +9,7 @@ from preloaded import run_preloaded
 
 import zoo
 from zoo.config.options import options_of
+from zoo.config.recipe import word
 from zoo.data import GraphArrays
 from zoo.dgl import dgl
 from zoo.nn.attention import ATTENTIONS
@@ -34,11 +35,15 @@ LONG = [
     for each in PROMISES
     if (
         each.name == "it_memorises_the_tiny_graph"
-        and re.search("'inner'|performer|linear|softmax|(nodeformer|difformer).*rba", str(each.of))
+        and re.search(
+            "'inner'|clusters|codebook|performer|linear|softmax|(nodeformer|difformer).*rba",
+            str(each.of),
+        )
     )
     or (each.name == "any_heads_and_any_propagation_will_do" and str(each.of).startswith("2-"))
 ]
-"""Attention inside of random batches learns as those batches and that attention alone do, and
+"""Attention inside of random batches learns as those batches and that attention alone do, that
+inside of clusters as that in random batches, that to a codebook as softmax, and
 Performer's as the softmax that it estimates, softmax and linear attention in the models whose own
 they are; the two slowest models learn with their own; two heads do as one and five do."""
 
@@ -55,9 +60,11 @@ def test_model_at_length(promise):
 
 
 def test_every_attention_is_tried_alone_and_in_random_batches():
-    alone = {each for each in attention_specs() if isinstance(each, str)}
-    inside = {each.get("inner", "native") for each in attention_specs() if isinstance(each, dict)}
-    assert alone | {"rba"} == set(ATTENTIONS) and inside == alone
+    words = {word(each) for each in attention_specs()}
+    batches = [each for each in attention_specs() if word(each) == "rba"]
+    inside = {each.get("inner", "native") for each in batches}
+    assert words == set(ATTENTIONS)
+    assert inside == {each for each in ATTENTIONS if each not in ("rba", "clusters", "codebook")}
     tried = {(case.name, str(case.options.get("attention"))) for case in CASES}
     for name in list_models(task="node-classification"):
         takes = attention_specs() if "attention" in options_of(MODELS[name]) else [None]

@@ -12,8 +12,8 @@ from zoo.weights.create import list_models
 STEP = 1e-8
 """In double precision; seldom does a ReLU change its side within it."""
 
-OF_TORCH = {"transformer", "graphgps"}
-"""Their softmax over all nodes is torch's, which refuses second gradients itself."""
+OF_TORCH = {"transformer", "graphgps", "nagphormer"}
+"""Their softmax is torch's, which refuses second gradients itself."""
 
 BATCHES = {"attention": {"name": "rba", "size": 8}}
 

@@ -130,6 +130,7 @@ def test_it_is_written_down(tmp_path):
 SMALLEST = {
     "batching": ["--nodes", "20000", "--steps", "3", "--dim", "4"],
     "difformer_energy": ["--layers", "4"],
+    "rba_clusters": ["--epochs", "1", "--dim", "4"],
     "rba_control": [],
     "rba_cost": ["--largest", "4096", "--heads", "1", "--dim", "4"],
     "rba_devices": ["--nodes", "4096", "--most", "2", "--dim", "4"],

@@ -191,6 +191,7 @@ def option_problems(
         if key not in known:
             # To look for the right word takes a while.
             fix = suggestion(key, [*known, *also]) if len(wrong) < FIRST else ""
+            fix = getattr(builder, "without", {}).get(key, fix)
             wrong.append(Problem(keys, f"{name} has no option {brief(key)}; {fix}"))
         elif (inner := table_of(known[key])) is not None:
             wrong += problems(inner, value, keys)

@@ -13,9 +13,14 @@ from torch import Tensor
 
 from zoo.dgl import dgl
 from zoo.errors import ZooError
-from zoo.graphs.adjacency import csc
+from zoo.graphs.adjacency import csc, from_csc, node_counts
+from zoo.graphs.per_graph import per_graph
 from zoo.graphs.sampling import check_neighbours
+from zoo.graphs.shard import Graph, Shard
 from zoo.system import allocator
+from zoo.system.context import context
+from zoo.system.memory import upload
+from zoo.tracing import facts, facts_of, graph_of, operator
 
 _FEWEST = 100  # nodes of a cluster that METIS is asked for: at 40 and fewer it crashes
 
@@ -40,6 +45,97 @@ def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
         with _silence(), allocator.exact():
             assignment = _metis(graph, large)
     return assignment if large == parts else _cut(graph, assignment, parts)
+
+
+Sizes = tuple[tuple[int, ...], ...]
+"""Nodes of each part, for each graph of a batch that has any."""
+
+
+def parts(graph: Graph, size: int, device: torch.device) -> tuple[Sizes, Tensor | None]:
+    """Return the clusters of about `size` nodes of each graph of a batch, found once for a graph.
+
+    Where the context holds `identities`, they are the same whatever the order of the rows.
+
+    Returns:
+        How many nodes each has, and the nodes (N,), part after part; None where they stand so, as
+        no graph has more than one.
+
+    Raises:
+        ZooError: the graph is a share of one.
+    """
+    if isinstance(graph, Shard):
+        raise ZooError(
+            "one share of the nodes does not have the edges that clusters are cut by; write "
+            "`attention: rba` with `shard: local` in the place of `clusters`."
+        )
+    if not facts(graph) and context().identities is not None:
+        sizes, order = _parts(graph, size, context().identities)
+        return sizes, upload(order, device)
+    sizes = _part_sizes(graph, size)
+    if all(len(each) == 1 for each in sizes):
+        return sizes, None
+    if facts(graph):
+        return sizes, _traced_order(id(graph), size, device)
+    return sizes, _part_order(graph, size, device)
+
+
+@per_graph
+def _part_sizes(graph, size: int) -> Sizes:
+    return _found_once(graph, size)[0]
+
+
+@per_graph
+def _part_order(graph, size: int, device: torch.device) -> Tensor:
+    return upload(_found_once(graph, size)[1], device)
+
+
+@operator(
+    "(int number, int size, Device device) -> Tensor",
+    lambda number, size, device: torch.empty(
+        facts_of(number).nodes, dtype=torch.int64, device=device
+    ),
+)
+def _traced_order(number: int, size: int, device: torch.device) -> Tensor:
+    return _part_order(graph_of(number), size, device).clone()
+
+
+@per_graph
+def _found_once(graph, size: int) -> tuple[Sizes, Tensor]:
+    return _parts(graph, size, None)
+
+
+def _parts(graph, size: int, identities: Tensor | None) -> tuple[Sizes, Tensor]:
+    """Return what `parts` does, on the CPU; by the nodes' numbers, or by identities (N,)."""
+    offsets, sources = (array.cpu() for array in csc(graph))
+    sizes, orders, start = [], [], 0
+    for n in filter(None, node_counts(graph)):
+        first, last = int(offsets[start]), int(offsets[start + n])
+        rows = torch.arange(n)
+        if n <= size:
+            sizes.append((n,))
+        else:
+            one = offsets[start : start + n + 1] - first, sources[first:last] - start
+            if identities is not None:
+                rows = identities[start : start + n].cpu().argsort()
+                one = _renumbered(*one, rows)
+            found = clusters(from_csc(*one), -(-n // size))
+            sizes.append(tuple(count for count in found.bincount().tolist() if count))
+            rows = rows[found.argsort(stable=True)]
+        orders.append(rows + start)
+        start += n
+    return tuple(sizes), torch.cat([torch.arange(0), *orders])
+
+
+def _renumbered(offsets: Tensor, sources: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the CSC form of a graph whose nodes are put into another order."""
+    from scipy.sparse import csr_array
+
+    ones = np.ones(len(sources), dtype=bool)
+    matrix = csr_array((ones, sources.numpy(), offsets.numpy()), shape=2 * (len(order),))
+    matrix = matrix[order.numpy()][:, order.numpy()].tocsr()
+    matrix.sort_indices()
+    kind = offsets.dtype
+    return torch.from_numpy(matrix.indptr).to(kind), torch.from_numpy(matrix.indices).to(kind)
 
 
 def _cut(graph: dgl.DGLGraph, assignment: Tensor, parts: int) -> Tensor:

@@ -96,15 +96,21 @@ def traced(like: Callable[[Facts], list[Like]]) -> Callable[[Callable], Callable
 
 
 @derives
-def _derived(graph: dgl.DGLGraph) -> dict[tuple, dgl.DGLGraph]:
-    """Return the graphs that have been made of one, by look-up and arguments."""
+def _derived(graph: dgl.DGLGraph) -> dict[tuple, object]:
+    """Return graphs and plain numbers that were made of a graph, by look-up and arguments."""
     return {
         (look_up, *arguments): result
         for look_up, known in _LOOK_UPS
         for state, results in [known.get(graph, ((), {}))]
         for arguments, result in results.items()
-        if isinstance(result, dgl.DGLGraph) and _same(state, _state(graph))
+        if _known_in_a_trace(result) and _same(state, _state(graph))
     }
+
+
+def _known_in_a_trace(result: object) -> bool:
+    if isinstance(result, tuple):  # of numbers, or of such tuples
+        return all(map(_known_in_a_trace, result))
+    return isinstance(result, dgl.DGLGraph | int)
 
 
 def _same(one: tuple, other: tuple) -> bool:

@@ -2,6 +2,7 @@
 
 from zoo.models.anygraph import AnyGraph
 from zoo.models.difformer import DIFFormer
+from zoo.models.exphormer import Exphormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
 from zoo.models.gine import GINE
@@ -10,6 +11,7 @@ from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
+from zoo.models.nagphormer import NAGphormer
 from zoo.models.nodeformer import NodeFormer
 from zoo.models.polynormer import Polynormer
 from zoo.models.ridge import Ridge
@@ -20,6 +22,7 @@ from zoo.models.transformer import Transformer
 __all__ = [
     "AnyGraph",
     "DIFFormer",
+    "Exphormer",
     "GAT",
     "GCN",
     "GINE",
@@ -28,6 +31,7 @@ __all__ = [
     "HTGN",
     "LabelPropagation",
     "MLP",
+    "NAGphormer",
     "NodeFormer",
     "Polynormer",
     "Ridge",

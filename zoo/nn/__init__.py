@@ -8,6 +8,7 @@ from zoo.graphs.adjacency import edge_dst as edge_targets
 from zoo.graphs.adjacency import ends as edge_ends
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.edge_weights import edge_features, edge_weights
+from zoo.graphs.expander import Drawn, interaction
 from zoo.graphs.graph_sets import Pairs
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 from zoo.graphs.spmm import (
@@ -88,6 +89,7 @@ __all__ = [
     "BatchNorm",
     "Convolution",
     "Directions",
+    "Drawn",
     "Dropout",
     "EdgeScores",
     "FeatureLinear",
@@ -141,6 +143,7 @@ __all__ = [
     "gumbel_noise",
     "in_degrees",
     "in_fp32",
+    "interaction",
     "label_tokens",
     "label_walks",
     "labels_of",

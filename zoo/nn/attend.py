@@ -13,11 +13,11 @@ from zoo.errors import ZooError
 from zoo.graphs.adjacency import node_counts
 from zoo.graphs.shard import Graph, sums_over
 from zoo.nn.attention import ATTENTIONS, Attention
+from zoo.nn.sets import per_set, takes_graph
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
 from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.registry import as_values
-from zoo.system.memory import upload
 
 
 class Attend(nn.Module):
@@ -54,6 +54,8 @@ class Attend(nn.Module):
         if takes_projected(attention) and len(node_counts(graph)) == 1:
             return attention(q, k, v)
         q, k, v = as_tensors(q, k, v)
+        if takes_graph(attention):
+            return as_values(attention(q, k, v, graph=graph), v)
         ragged = ragged_of(graph, v.device) if takes_ragged(attention) else None
         if ragged is not None:
             return as_values(attention(q, k, v, ragged=ragged), v)
@@ -102,30 +104,7 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
             are one set.
         tensors: (N, H, D) each.
     """
-    sizes = [size for size in node_counts(graph) if size]  # an empty graph has no rows
-    if len(sizes) <= 1:
-        return function(*tensors)
-    if len(set(sizes)) == 1:
-        return function(*(x.unflatten(0, (-1, sizes[0])) for x in tensors)).flatten(0, 1)
-    order, back = _by_size(tuple(sizes), tensors[0].device)
-    rows = [x.index_select(0, order) for x in tensors]
-    outs, start = [], 0
-    for size in sorted(set(sizes)):
-        stop = start + size * sizes.count(size)
-        sets = (x[start:stop].unflatten(0, (-1, size)) for x in rows)
-        outs.append(function(*sets).flatten(0, 1))
-        start = stop
-    return torch.cat(outs).index_select(0, back)
-
-
-@functools.lru_cache(4)  # layers of a step ask for the same
-@torch.inference_mode(False)
-def _by_size(sizes: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the rows (N,) of graphs of these sizes, by the size of theirs, and the way back."""
-    counts = torch.tensor(sizes)
-    owner = torch.repeat_interleave(counts)  # (N,) the graph of each row
-    order = torch.argsort(counts[owner], stable=True)
-    return upload(order, device), upload(torch.argsort(order), device)
+    return per_set(function, [size for size in node_counts(graph) if size], *tensors)
 
 
 _NOT_BY_SUMS = (

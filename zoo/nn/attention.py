@@ -21,9 +21,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.config.options import Count, Few, Seed, Spec, Table, pick
+from zoo.config.options import Count, Few, Rate, Seed, Spec, Table, pick
+from zoo.errors import ZooError
+from zoo.nn.cluster_attention import ClusterAttention
+from zoo.nn.codebook_attention import CodebookAttention
 from zoo.nn.random_batch_attention import RandomBatchAttention, Share
 from zoo.nn.random_features import RandomKernel, performer
+from zoo.nn.sets import stands_alone
 from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
 from zoo.ops.linear import Projected, as_tensors
@@ -175,7 +179,7 @@ def _rba(
         recompute: attend again for the gradient, for less memory; `auto` where that is much.
     """
     return RandomBatchAttention(
-        pick(ATTENTIONS, inner, native, layer),
+        _inside("rba", inner, native, layer),
         size,
         inference=inference,
         draws=draws,
@@ -187,6 +191,64 @@ def _rba(
     )
 
 
+def _clusters(
+    native: Attention,
+    layer: int,
+    *,
+    size: Count = 256,
+    inner: Annotated[Spec, ATTENTIONS] = "native",
+    means: bool = False,
+    alternate: bool = False,
+    seed: Seed = 0,
+) -> Attention:
+    """Another attention inside the clusters of the graph, METIS parts that cut few edges.
+
+    Promises: exact; time N * size; memory N; deterministic at evaluation
+
+    Args:
+        size: nodes per cluster, about.
+        inner: the attention inside a cluster.
+        means: add what the mean of a cluster gathers of the means of all clusters.
+        alternate: the second layer, the fourth and so on attend in random batches instead.
+        seed: of these batches in evaluation.
+    """
+    inside = _inside("clusters", inner, native, layer)
+    if alternate and layer % 2:
+        return RandomBatchAttention(inside, size, seed=seed, layer=layer)
+    return ClusterAttention(inside, size, means=means)
+
+
+def _codebook(
+    native: Attention, layer: int, *, codes: Count = 64, decay: Rate = 0.9, seed: Seed = 0
+) -> Attention:
+    """Softmax attention to the means of groups of nodes, GOAT's; groups are kept from training.
+
+    Promises: approximate; time N * codes; memory N * codes; deterministic at evaluation
+
+    Args:
+        codes: number of groups.
+        decay: share of what was before in the means, in each step of training.
+        seed: of the first centres of the groups.
+    """
+    return CodebookAttention(codes, decay=decay, seed=seed_of((seed, layer)))
+
+
+def _inside(word: str, inner: Spec, native: Attention, layer: int) -> Attention:
+    """Return the attention inside the sets of another one.
+
+    Raises:
+        ZooError: it has to be given the whole graph.
+    """
+    attend = pick(ATTENTIONS, inner, native, layer)
+    if stands_alone(attend):
+        name = inner if isinstance(inner, str) else inner["name"]
+        raise ZooError(
+            f"`{name}` has to be given the whole graph, and inside of `{word}` there are small "
+            "sets of its nodes; write another `inner`, such as `softmax`."
+        )
+    return attend
+
+
 ATTENTIONS = Table(
     "attention",
     {
@@ -195,6 +257,8 @@ ATTENTIONS = Table(
         "linear": _linear,
         "performer": _performer,
         "rba": _rba,
+        "clusters": _clusters,
+        "codebook": _codebook,
     },
 )
 """Word to builder `(native, layer, *, options) -> attention`."""

@@ -190,3 +190,65 @@ def ridge(
 
     held_out = [fitted(nodes[nodes != node])[node] for node in nodes]
     return fitted(nodes), torch.stack(held_out)
+
+
+def clusters(attend, owner, graph_of, means, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Attention inside of clusters as it is written, one cluster after the other, (N, H, D).
+
+    Args:
+        attend: an attention of sets.
+        owner: the cluster of each node.
+        graph_of: the graph of each cluster.
+        means: whether the means of the clusters of a graph attend to each other as well.
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        v: values (N, H, D).
+    """
+    members = [[i for i, cluster in enumerate(owner) if cluster == c] for c in range(len(graph_of))]
+    rows: dict[int, Tensor] = {}
+    for nodes in members:
+        rows |= zip(nodes, attend(q[nodes], k[nodes], v[nodes]), strict=True)
+    out = torch.stack([rows[i] for i in range(len(owner))])
+    if not means:
+        return out
+    q, k, v = (torch.stack([x[nodes].mean(0) for nodes in members]) for x in (q, k, v))
+    between: dict[int, Tensor] = {}
+    for graph in set(graph_of):
+        its = [c for c, other in enumerate(graph_of) if other == graph]
+        between |= zip(its, attend(q[its], k[its], v[its]), strict=True)
+    return out + torch.stack([between[c] for c in owner])
+
+
+def codebook(q: Tensor, k: Tensor, v: Tensor, centres: Tensor, before=None, decay=0.0):
+    """Return attention to groups of nodes (N, H, E), and the sums of the groups, head by head.
+
+    Args:
+        q: queries (N, H, D).
+        k: keys (N, H, D).
+        v: values (N, H, E).
+        centres: (H, M, D), by which nodes are grouped.
+        before: counts (H, M) and sums of keys and values (H, M, ...) of the steps before.
+        decay: their share in the mixture.
+    """
+    outs, sums = [], []
+    for h in range(q.shape[1]):
+        nearest = [
+            min(range(len(centres[h])), key=lambda m, i=i: (k[i, h] - centres[h, m]).norm().item())
+            for i in range(len(k))
+        ]
+        groups = []  # number of nodes, sum of keys, sum of values
+        for m in range(len(centres[h])):
+            nodes = [i for i, group in enumerate(nearest) if group == m]
+            now = k.new_tensor(len(nodes)), k[nodes, h].sum(0), v[nodes, h].sum(0)
+            if before is not None:
+                old = (each[h, m] for each in before)
+                now = tuple(decay * x + (1 - decay) * y for x, y in zip(old, now, strict=True))
+            groups.append(now)
+        filled = [group for group in groups if group[0] > 0]
+        weights = torch.stack(
+            [n * torch.exp(q[:, h] @ (key / n) / q.shape[-1] ** 0.5) for n, key, _ in filled], 1
+        )
+        values = torch.stack([value / n for n, _, value in filled])
+        outs.append(weights / weights.sum(1, keepdim=True) @ values)
+        sums.append([torch.stack(each) for each in zip(*groups, strict=True)])
+    return torch.stack(outs, 1), tuple(torch.stack(each) for each in zip(*sums, strict=True))

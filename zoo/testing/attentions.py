@@ -14,6 +14,7 @@ from zoo.config.options import Spec, pick
 from zoo.graphs.examples import edgeless
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, Attention, linear
+from zoo.nn.sets import stands_alone
 from zoo.registry import discover
 from zoo.testing.promise import Broken, Promise, check_all, keep, keep_close
 
@@ -31,7 +32,10 @@ def attention_promises(attention: Spec) -> list[Promise]:
         ZooError: no such attention is registered, or an option of it is wrong.
     """
     discover()  # it may be of another package
-    _build(attention)
+    built = _build(attention)
+    if stands_alone(built):  # no random batches are around it
+        alone = [check for check in OF_WHOLE_SETS if check not in OF_BATCHES]
+        return _bound((*EVERY, *alone), attention)
     if _word(attention) == "rba":
         return _bound(EVERY, attention)
     batched = {"name": "rba", "size": 7, "inner": attention}
@@ -149,6 +153,10 @@ OF_WHOLE_SETS = (
     memory_grows_with_n,
 )
 """Promises of an attention over whole sets, which draws none of them."""
+
+
+OF_BATCHES = (one_batch_of_all_nodes_is_the_whole_graph,)
+"""Those of an attention that may be inside of random batches: a function of sets, no more."""
 
 
 def peak_bytes(function: Callable[[], object]) -> int:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from zoo.config.options import Spec, options_of
+from zoo.config.options import Spec, options_of, pick
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
-from zoo.nn.attention import ATTENTIONS
+from zoo.nn.attention import ATTENTIONS, linear
+from zoo.nn.sets import stands_alone
 from zoo.registry import MODELS, Model, Output, discover, name_of
 from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
@@ -39,9 +40,20 @@ class Case(NamedTuple):
 
 
 def attention_specs() -> list[Spec]:
-    """Return every attention of the table, and random batches around each of them."""
-    plain = [word for word in ATTENTIONS if word != "rba"]
-    return [*plain, RBA, *({**RBA, "inner": word} for word in plain if word != "native")]
+    """Return every attention of the table, and random batches around each that takes sets.
+
+    Those of sets of some size, such as random batches, have three of them in the tiny graph.
+    """
+    sized = {word: {"name": word, "size": 4} for word in ATTENTIONS if "size" in _options(word)}
+    takes_sets = [
+        word for word in ATTENTIONS if not stands_alone(pick(ATTENTIONS, word, linear, 0))
+    ]
+    inner = [word for word in takes_sets if word not in ("native", "rba")]
+    return [*(sized.get(word, word) for word in ATTENTIONS), *({**RBA, "inner": x} for x in inner)]
+
+
+def _options(word: str) -> dict[str, Any]:
+    return options_of(ATTENTIONS[word])
 
 
 def model_cases(model: str | type[Model], **options: Any) -> list[Case]:

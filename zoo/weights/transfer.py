@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from zoo.config.metadata import About
 from zoo.config.recipe import word
 from zoo.errors import ZooError
+from zoo.nn.codebook_attention import CodebookAttention
 
 OF_TASKS = {"decoder": "head_decoder.", "readout": "head_readout."}
 """Options of a model to the prefix of their weights, which models of other tasks have not."""
@@ -42,7 +43,13 @@ def transfer(
 
 
 def compare(model: nn.Module, state: dict[str, Tensor]) -> Transfer:
-    """Return what `transfer` would do, without doing it."""
+    """Return what `transfer` would do, without doing it.
+
+    A module that keeps what it was given in training takes the shape of what another one kept.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, CodebookAttention):
+            module.take_shapes(state, f"{name}.")
     own = model.state_dict()
     loaded = [name for name in own if name in state and state[name].shape == own[name].shape]
     fresh = [name for name in own if name not in loaded]
