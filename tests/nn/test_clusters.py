@@ -9,6 +9,7 @@ from twins import assert_twins
 
 import zoo
 from zoo.config.options import pick
+from zoo.dgl import dgl
 from zoo.errors import ZooError
 from zoo.graphs import clusters as graph_clusters
 from zoo.graphs.clusters import parts
@@ -60,6 +61,27 @@ def test_parts_cut_fewer_edges_than_chance(real_graph):
     src, dst = graph.edges()
     inside = (owner[src] == owner[dst])[src != dst].float().mean()
     assert inside > 0.75  # by chance 1 / 11
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 40])
+def test_each_graph_has_as_many_parts_as_are_asked_for(count):
+    graph = batch([preferential_attachment(250, 2), tiny_graph(), short_path()])
+    sizes, order = parts(graph, 256, CPU, count)
+    for number, nodes in enumerate((250, 12, short_path().num_nodes())):
+        assert len(sizes[number]) == min(count, nodes) and sum(sizes[number]) == nodes
+    assert order is None or sorted(order.tolist()) == list(range(graph.num_nodes()))
+    spec = {"name": "clusters", "parts": count, "inner": "softmax"}
+    model = zoo.create_model("transformer", 5, 3, attention=spec).eval()
+    x = torch.randn(graph.num_nodes(), 5)
+    alone = torch.cat([model(one, x[rows]).logits for one, rows in _one_by_one(graph)])
+    assert torch.allclose(model(graph, x).logits, alone, atol=1e-5)
+
+
+def _one_by_one(graph):
+    """Each graph of a batch, and its rows."""
+    ends = torch.cumsum(graph.batch_num_nodes(), 0).tolist()
+    starts = [0, *ends[:-1]]
+    return zip(dgl.unbatch(graph), map(slice, starts, ends), strict=True)
 
 
 def test_parts_are_found_once_for_a_graph(monkeypatch):

@@ -51,9 +51,12 @@ Sizes = tuple[tuple[int, ...], ...]
 """Nodes of each part, for each graph of a batch that has any."""
 
 
-def parts(graph: Graph, size: int, device: torch.device) -> tuple[Sizes, Tensor | None]:
-    """Return the clusters of about `size` nodes of each graph of a batch, found once for a graph.
+def parts(
+    graph: Graph, size: int, device: torch.device, count: int = 0
+) -> tuple[Sizes, Tensor | None]:
+    """Return the clusters of each graph of a batch, found once for a graph.
 
+    There are `count` of them in each, or, where that is 0, as many as have about `size` nodes.
     Where the context holds `identities`, they are the same whatever the order of the rows.
 
     Returns:
@@ -69,57 +72,58 @@ def parts(graph: Graph, size: int, device: torch.device) -> tuple[Sizes, Tensor 
             "`attention: rba` with `shard: local` in the place of `clusters`."
         )
     if not facts(graph) and context().identities is not None:
-        sizes, order = _parts(graph, size, context().identities)
+        sizes, order = _parts(graph, size, count, context().identities)
         return sizes, upload(order, device)
-    sizes = _part_sizes(graph, size)
+    sizes = _part_sizes(graph, size, count)
     if all(len(each) == 1 for each in sizes):
         return sizes, None
     if facts(graph):
-        return sizes, _traced_order(id(graph), size, device)
-    return sizes, _part_order(graph, size, device)
+        return sizes, _traced_order(id(graph), size, count, device)
+    return sizes, _part_order(graph, size, count, device)
 
 
 @per_graph
-def _part_sizes(graph, size: int) -> Sizes:
-    return _found_once(graph, size)[0]
+def _part_sizes(graph, size: int, count: int) -> Sizes:
+    return _found_once(graph, size, count)[0]
 
 
 @per_graph
-def _part_order(graph, size: int, device: torch.device) -> Tensor:
-    return upload(_found_once(graph, size)[1], device)
+def _part_order(graph, size: int, count: int, device: torch.device) -> Tensor:
+    return upload(_found_once(graph, size, count)[1], device)
 
 
 @operator(
-    "(int number, int size, Device device) -> Tensor",
-    lambda number, size, device: torch.empty(
+    "(int number, int size, int count, Device device) -> Tensor",
+    lambda number, size, count, device: torch.empty(
         facts_of(number).nodes, dtype=torch.int64, device=device
     ),
 )
-def _traced_order(number: int, size: int, device: torch.device) -> Tensor:
-    return _part_order(graph_of(number), size, device).clone()
+def _traced_order(number: int, size: int, count: int, device: torch.device) -> Tensor:
+    return _part_order(graph_of(number), size, count, device).clone()
 
 
 @per_graph
-def _found_once(graph, size: int) -> tuple[Sizes, Tensor]:
-    return _parts(graph, size, None)
+def _found_once(graph, size: int, count: int) -> tuple[Sizes, Tensor]:
+    return _parts(graph, size, count, None)
 
 
-def _parts(graph, size: int, identities: Tensor | None) -> tuple[Sizes, Tensor]:
+def _parts(graph, size: int, count: int, identities: Tensor | None) -> tuple[Sizes, Tensor]:
     """Return what `parts` does, on the CPU; by the nodes' numbers, or by identities (N,)."""
     offsets, sources = (array.cpu() for array in csc(graph))
     sizes, orders, start = [], [], 0
     for n in filter(None, node_counts(graph)):
         first, last = int(offsets[start]), int(offsets[start + n])
         rows = torch.arange(n)
-        if n <= size:
+        wanted = min(n, count) or -(-n // size)
+        if wanted == 1:
             sizes.append((n,))
         else:
             one = offsets[start : start + n + 1] - first, sources[first:last] - start
             if identities is not None:
                 rows = identities[start : start + n].cpu().argsort()
                 one = _renumbered(*one, rows)
-            found = clusters(from_csc(*one), -(-n // size))
-            sizes.append(tuple(count for count in found.bincount().tolist() if count))
+            found = clusters(from_csc(*one), wanted)
+            sizes.append(tuple(nodes for nodes in found.bincount().tolist() if nodes))
             rows = rows[found.argsort(stable=True)]
         orders.append(rows + start)
         start += n

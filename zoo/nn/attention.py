@@ -195,6 +195,7 @@ def _clusters(
     native: Attention,
     layer: int,
     *,
+    parts: Count | None = None,
     size: Count = 256,
     inner: Annotated[Spec, ATTENTIONS] = "native",
     means: bool = False,
@@ -206,7 +207,8 @@ def _clusters(
     Promises: exact; time N * size; memory N; deterministic at evaluation
 
     Args:
-        size: nodes per cluster, about.
+        parts: how many clusters each graph has; left out, as many as have about `size` nodes.
+        size: nodes per cluster, about, and of the random batches of `alternate`.
         inner: the attention inside a cluster.
         means: add what the mean of a cluster gathers of the means of all clusters.
         alternate: the second layer, the fourth and so on attend in random batches instead.
@@ -215,7 +217,7 @@ def _clusters(
     inside = _inside("clusters", inner, native, layer)
     if alternate and layer % 2:
         return RandomBatchAttention(inside, size, seed=seed, layer=layer)
-    return ClusterAttention(inside, size, means=means)
+    return ClusterAttention(inside, size, parts=parts or 0, means=means)
 
 
 def _codebook(

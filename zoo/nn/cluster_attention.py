@@ -29,14 +29,15 @@ class ClusterAttention(nn.Module):
     Args:
         attend: an attention of sets.
         size: nodes per part, about: a graph of N nodes is cut into N / size parts, rounded up.
+        parts: how many parts each graph is cut into instead; 0: as `size` says.
         means: let the means of the parts of a graph attend to each other as well.
     """
 
     takes_graph = True
 
-    def __init__(self, attend, size: int, *, means: bool = False):
+    def __init__(self, attend, size: int, *, parts: int = 0, means: bool = False):
         super().__init__()
-        self.attend, self.size, self.means = attend, size, means
+        self.attend, self.size, self.parts, self.means = attend, size, parts, means
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *, graph: Graph | None = None) -> Tensor:
         """Attend from q to k, v, all (N, H, D), inside the parts of each graph of a batch.
@@ -45,7 +46,7 @@ class ClusterAttention(nn.Module):
         """
         if graph is None:
             return self.attend(q, k, v)
-        found, order = parts(graph, self.size, v.device)
+        found, order = parts(graph, self.size, v.device, self.parts)
         sizes = [size for each in found for size in each]
         out = in_sets(self.attend, sizes, order, q, k, v)
         if not self.means:
