@@ -4,7 +4,9 @@ from zoo.models.anygraph import AnyGraph
 from zoo.models.difformer import DIFFormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
+from zoo.models.gcnii import GCNII
 from zoo.models.gine import GINE
+from zoo.models.gprgnn import GPRGNN
 from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
@@ -22,7 +24,9 @@ __all__ = [
     "DIFFormer",
     "GAT",
     "GCN",
+    "GCNII",
     "GINE",
+    "GPRGNN",
     "GraphAny",
     "GraphGPS",
     "HTGN",
