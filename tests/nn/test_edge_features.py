@@ -12,7 +12,7 @@ from zoo.graphs import sampling
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges
 from zoo.nn import naive
-from zoo.nn.propagation import GraphAttention, Isomorphism
+from zoo.nn.propagation import GraphAttention, Isomorphism, attend_to_neighbours
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
@@ -96,6 +96,24 @@ def test_graph_attention_equals_its_twin(backend, weights):
         return naive.graph_attention(made, x, *parts)[0]
 
     assert_twins(lambda: module(made, x), slow, [x, features, *module.parameters()])
+
+
+@pytest.mark.parametrize("weights", [False, True])
+def test_attention_to_neighbours_equals_its_twin(backend, weights):
+    """Keys and values see the features of edges, which have gradients."""
+    made = graph(weights)
+    features = made.edata[FEATURE].double().requires_grad_()
+    made.edata[FEATURE] = features
+    q, k, v = torch.randn(3, N, 2, 4, dtype=torch.double).requires_grad_()
+    edge = torch.randn(2, 4, F, dtype=torch.double, requires_grad=True)
+    if weights:
+        made.edata[WEIGHT] = made.edata[WEIGHT].double()
+    for part in (0, 1):
+        both = (
+            lambda of=of, part=part: of(made, q, k, v, edge)[part]
+            for of in (attend_to_neighbours, naive.attend_to_neighbours)
+        )
+        assert_twins(*both, [q, k, v, edge, features])
 
 
 def test_the_convolution_of_attention_scores_equals_the_dense_formula():
