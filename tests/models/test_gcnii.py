@@ -22,9 +22,9 @@ def twin(model, graph, x):
     first = h = torch.clamp(x @ model.stem.weight.T + model.stem.bias, min=0)
     for number, layer in enumerate(model.layers, start=1):
         beta = math.log(LAMBDA / number + 1)
-        near = (1 - beta) * identity + beta * layer.linear.weight.T
-        if hasattr(layer, "linear_first"):
-            far = (1 - beta) * identity + beta * layer.linear_first.weight.T
+        near = (1 - beta) * identity + beta * layer.near.weight.T
+        if hasattr(layer, "first"):
+            far = (1 - beta) * identity + beta * layer.first.weight.T
             h = (1 - ALPHA) * s @ h @ near + ALPHA * first @ far
         else:
             h = ((1 - ALPHA) * s @ h + ALPHA * first) @ near

@@ -173,11 +173,14 @@ def test_models_read_them(name):
             create_model(name, 5, 2, edge_dim=2)(bare, x)
 
 
-@pytest.mark.parametrize("name", ["gat", "gine"])
+@pytest.mark.parametrize("name", ["gat", "gine", "sgformer"])
 def test_layer_by_layer_gives_the_same(name):
     features = torch.randn(len(EDGES), F).numpy()
     data = zoo.Dataset.from_arrays(EDGES, np.eye(N), [0, 1, 1] * 3, edge_features=features)
-    model = create_model(name, N, 2, edge_dim=data.edge_dim).eval()
+    options = {"edge_dim": data.edge_dim}
+    if name == "sgformer":
+        options = {"propagation": {"name": "transformer", **options}}
+    model = create_model(name, N, 2, **options).eval()
     with torch.no_grad():
         found = Layerwise(data, "cpu").logits(lambda *given: model(*given).logits, torch.arange(N))
         torch.testing.assert_close(found, model(data.graph, data.x).logits, rtol=0, atol=1e-5)

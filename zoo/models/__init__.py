@@ -13,6 +13,7 @@ from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
 from zoo.models.nodeformer import NodeFormer
+from zoo.models.nsa import NSA
 from zoo.models.polynormer import Polynormer
 from zoo.models.ridge import Ridge
 from zoo.models.sage import SAGE
@@ -32,6 +33,7 @@ __all__ = [
     "HTGN",
     "LabelPropagation",
     "MLP",
+    "NSA",
     "NodeFormer",
     "Polynormer",
     "Ridge",

@@ -3,9 +3,11 @@
 import math
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from zoo.nn import Dropout, FeatureLinear, Linear, ReluDropout, gcn, lerp
+from zoo.nn import Dropout, FeatureLinear, Linear, ReluDropout, gcn
 from zoo.registry import Count, Few, Fraction, Model, NonNegative, Positive, Rate, register_model
 
 
@@ -59,12 +61,12 @@ class GCNII(Model):
         weights = [math.log(map_weight / number + 1) for number in range(1, layers + 1)]
         self.layers = nn.ModuleList(layer(dim, alpha, weight) for weight in weights)
         self.head = Linear(dim, out_dim)
-        self.layer_weight_decay = layer_weight_decay
+        self.alpha, self.layer_weight_decay = alpha, layer_weight_decay
 
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""
         first = self.stem(x).relu()
-        h = self.dropout(first)
+        h, first = self.dropout(first), self.alpha * first
         for layer in self.layers:
             h = self.finish(layer(graph, h, first))
         return h
@@ -83,12 +85,11 @@ class Layer(nn.Module):
 
     def __init__(self, dim: int, alpha: float, weight: float):
         super().__init__()
-        self.alpha, self.weight, self.linear = alpha, weight, square(dim)
+        self.alpha, self.near = alpha, NearIdentity(dim, weight)
 
     def forward(self, graph, h: Tensor, first: Tensor) -> Tensor:
-        """Return (N, D) for the layer before and the first features, both (N, D)."""
-        u = lerp(gcn(graph, h), first, self.alpha)
-        return lerp(u, self.linear(u), self.weight)
+        """Return (N, D) for the layer before, h (N, D), and alpha h_0 (N, D)."""
+        return self.near(torch.add(first, gcn(graph, h), alpha=1 - self.alpha))
 
 
 class SeparateLayer(Layer):
@@ -96,17 +97,22 @@ class SeparateLayer(Layer):
 
     def __init__(self, dim: int, alpha: float, weight: float):
         super().__init__(dim, alpha, weight)
-        self.linear_first = square(dim)
+        self.first = NearIdentity(dim, weight)
 
     def forward(self, graph, h: Tensor, first: Tensor) -> Tensor:
-        """Return (N, D) for the layer before and the first features, both (N, D)."""
-        near = gcn(graph, h)
-        mapped = lerp(self.linear(near), self.linear_first(first), self.alpha)
-        return lerp(lerp(near, first, self.alpha), mapped, self.weight)
+        """Return (N, D) for the layer before, h (N, D), and alpha h_0 (N, D)."""
+        return torch.add(self.first(first), self.near(gcn(graph, h)), alpha=1 - self.alpha)
 
 
-def square(dim: int) -> Linear:
-    """Return a map W (D, D) without a bias, which begins uniform in -1/sqrt(D) to 1/sqrt(D)."""
-    linear = Linear(dim, dim, bias=False)
-    nn.init.uniform_(linear.weight, -(dim**-0.5), dim**-0.5)
-    return linear
+class NearIdentity(nn.Module):
+    """z ((1 - b) I + b W), with W (D, D) that begins uniform in -1/sqrt(D) to 1/sqrt(D)."""
+
+    def __init__(self, dim: int, share: float):
+        super().__init__()
+        self.share, self.weight = share, nn.Parameter(torch.empty(dim, dim))
+        nn.init.uniform_(self.weight, -(dim**-0.5), dim**-0.5)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Return (N, D) for z (N, D)."""
+        identity = torch.eye(len(self.weight), dtype=self.weight.dtype, device=self.weight.device)
+        return functional.linear(z, torch.lerp(identity, self.weight, self.share))
