@@ -21,7 +21,7 @@ slow: $(INSTALLED)
 # Peers beside the zoo, at sizes that take minutes; each script takes --full.
 bench: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test,bench]'
-	for script in startup propagation laplacian random_walk sgformer_step model_steps growth; do \
+	for script in startup propagation laplacian random_walk sgformer_step model_steps edge_steps growth; do \
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
 
 # Predictions beside measurements, in minutes; `make studies OPTIONS=` takes hours.

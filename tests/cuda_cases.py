@@ -83,6 +83,10 @@ MODELS_TRIED = [
     Case("nodeformer", {"redraw": "step"}),
     Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
     Case("htgn", {"kernel": "sine"}),
+    Case("gcnii", {"layers": 3, "separate": True}),
+    Case("gprgnn"),
+    Case("nsa", {"attention": MEAN}),
+    Case("graphgps", {"propagation": {"name": "transformer", "edge_dim": 2, "gate": True}}),
     Case("htgn", {"edges": "attention", "edge_dim": 2}),
 ]
 

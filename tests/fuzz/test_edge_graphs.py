@@ -62,7 +62,7 @@ def test_a_hub_of_100000_neighbours(hub, train):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list_models(task="node-classification"))
 def test_every_model_on_a_hub(name, hub, train):
-    quadratic = {"transformer", "graphgps"}
+    quadratic = {"transformer", "graphgps", "nsa"}
     train(hub, model=small(name, **({"attention": "linear"} if name in quadratic else {})))
 
 

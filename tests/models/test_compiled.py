@@ -137,12 +137,19 @@ def test_weights_of_edges_count_and_may_change(learnt, tiny):
         torch.testing.assert_close(compiled(graph, x), model(graph, x))
 
 
-def test_features_of_edges_count(tiny):
+TO_NEIGHBOURS = {"name": "transformer", "edge_dim": 2, "gate": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("gat", {"edge_dim": 2}), ("sgformer", {"graph_layers": 1, "propagation": TO_NEIGHBOURS})],
+)
+def test_features_of_edges_count(name, options, tiny):
     graph, x, _ = tiny
     graph = copy.copy(graph)
     graph.edata["feature"] = torch.randn(graph.num_edges(), 2)
     pieces = Pieces()
-    check(Case("gat", {"edge_dim": 2}).build().eval(), pieces, graph, x)
+    check(Case(name, options).build().eval(), pieces, graph, x)
     assert pieces.count == 1
 
 

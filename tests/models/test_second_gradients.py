@@ -12,7 +12,7 @@ from zoo.weights.create import list_models
 STEP = 1e-8
 """In double precision; seldom does a ReLU change its side within it."""
 
-OF_TORCH = {"transformer", "graphgps", "nagphormer"}
+OF_TORCH = {"transformer", "graphgps", "nagphormer", "nsa"}
 """Their softmax is torch's, which refuses second gradients itself."""
 
 BATCHES = {"attention": {"name": "rba", "size": 8}}

@@ -12,7 +12,7 @@ from zoo.graphs import sampling
 from zoo.graphs.edge_weights import one_relation
 from zoo.models.htgn import AttentionEdges
 from zoo.nn import naive
-from zoo.nn.propagation import GraphAttention, Isomorphism
+from zoo.nn.propagation import GraphAttention, Isomorphism, attend_to_neighbours
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import create_model
 
@@ -98,6 +98,24 @@ def test_graph_attention_equals_its_twin(backend, weights):
     assert_twins(lambda: module(made, x), slow, [x, features, *module.parameters()])
 
 
+@pytest.mark.parametrize("weights", [False, True])
+def test_attention_to_neighbours_equals_its_twin(backend, weights):
+    """Keys and values see the features of edges, which have gradients."""
+    made = graph(weights)
+    features = made.edata[FEATURE].double().requires_grad_()
+    made.edata[FEATURE] = features
+    q, k, v = torch.randn(3, N, 2, 4, dtype=torch.double).requires_grad_()
+    edge = torch.randn(2, 4, F, dtype=torch.double, requires_grad=True)
+    if weights:
+        made.edata[WEIGHT] = made.edata[WEIGHT].double()
+    for part in (0, 1):
+        both = (
+            lambda of=of, part=part: of(made, q, k, v, edge)[part]
+            for of in (attend_to_neighbours, naive.attend_to_neighbours)
+        )
+        assert_twins(*both, [q, k, v, edge, features])
+
+
 def test_the_convolution_of_attention_scores_equals_the_dense_formula():
     made = graph()
     made.edata[FEATURE] = made.edata[FEATURE].double()
@@ -155,11 +173,14 @@ def test_models_read_them(name):
             create_model(name, 5, 2, edge_dim=2)(bare, x)
 
 
-@pytest.mark.parametrize("name", ["gat", "gine"])
+@pytest.mark.parametrize("name", ["gat", "gine", "sgformer"])
 def test_layer_by_layer_gives_the_same(name):
     features = torch.randn(len(EDGES), F).numpy()
     data = zoo.Dataset.from_arrays(EDGES, np.eye(N), [0, 1, 1] * 3, edge_features=features)
-    model = create_model(name, N, 2, edge_dim=data.edge_dim).eval()
+    options = {"edge_dim": data.edge_dim}
+    if name == "sgformer":
+        options = {"propagation": {"name": "transformer", **options}}
+    model = create_model(name, N, 2, **options).eval()
     with torch.no_grad():
         found = Layerwise(data, "cpu").logits(lambda *given: model(*given).logits, torch.arange(N))
         torch.testing.assert_close(found, model(data.graph, data.x).logits, rtol=0, atol=1e-5)

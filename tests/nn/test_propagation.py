@@ -23,6 +23,7 @@ from zoo.nn import naive as propagations
 from zoo.nn.propagation import (
     PROPAGATIONS,
     GraphAttention,
+    NeighbourAttention,
     build_propagation,
     gcn,
     mean,
@@ -86,6 +87,35 @@ def test_graph_attention_equals_its_twin(backend, dim, heads, loops):
             lambda part=part: module.with_weights(graph, x)[part],
             lambda part=part: its_twin(module, graph, x)[part],
             inputs,
+        )
+
+
+@pytest.mark.parametrize("loops", [True, False])
+@pytest.mark.parametrize("dim,heads,gate", [(6, 1, False), (6, 3, True), (5, 2, True)])
+def test_attention_to_neighbours_equals_its_twin(backend, dim, heads, gate, loops):
+    """Queries and keys are maps of x, values x itself; the gate is UniMP's."""
+    graph = random_graph(loops=loops)
+    module = NeighbourAttention(dim, heads, gate=gate).double()
+    x = torch.randn(9, dim, dtype=torch.double, requires_grad=True)
+
+    def slow(part):
+        q, k = (each.unflatten(1, (heads, -1)) for each in module.project(x).chunk(2, 1))
+        v = torch.nn.functional.pad(x, (0, heads * q.shape[2] - dim)).unflatten(1, (heads, -1))
+        out, weights = propagations.attend_to_neighbours(graph, q, k, v)
+        near = out.flatten(1)[:, :dim]
+        if gate:
+            own = x @ module.own.weight.T + module.own.bias
+            both = torch.cat([near, own, near - own], 1)
+            beta = 1 / (1 + torch.exp(-both @ module.gate.weight.T))
+            near = (1 - beta) * near + beta * own
+        return (near, weights)[part]
+
+    assert torch.equal(module(graph, x), module.with_weights(graph, x)[0])
+    for part in (0, 1):
+        assert_twins(
+            lambda part=part: module.with_weights(graph, x)[part],
+            lambda part=part: slow(part),
+            [x, *module.parameters()],
         )
 
 

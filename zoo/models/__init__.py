@@ -5,7 +5,9 @@ from zoo.models.difformer import DIFFormer
 from zoo.models.exphormer import Exphormer
 from zoo.models.gat import GAT
 from zoo.models.gcn import GCN
+from zoo.models.gcnii import GCNII
 from zoo.models.gine import GINE
+from zoo.models.gprgnn import GPRGNN
 from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
 from zoo.models.htgn import HTGN
@@ -13,6 +15,7 @@ from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
 from zoo.models.nagphormer import NAGphormer
 from zoo.models.nodeformer import NodeFormer
+from zoo.models.nsa import NSA
 from zoo.models.polynormer import Polynormer
 from zoo.models.ridge import Ridge
 from zoo.models.sage import SAGE
@@ -25,13 +28,16 @@ __all__ = [
     "Exphormer",
     "GAT",
     "GCN",
+    "GCNII",
     "GINE",
+    "GPRGNN",
     "GraphAny",
     "GraphGPS",
     "HTGN",
     "LabelPropagation",
     "MLP",
     "NAGphormer",
+    "NSA",
     "NodeFormer",
     "Polynormer",
     "Ridge",

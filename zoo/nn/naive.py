@@ -145,6 +145,31 @@ def graph_attention(
     return out.flatten(1)[:, : x.shape[1]], alpha
 
 
+def attend_to_neighbours(
+    graph: Graph, q: Tensor, k: Tensor, v: Tensor, edge: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return sum_{u in N(v)} alpha_uv (v_u + e_uv), (N, H, D), and the weights alpha, (E, H).
+
+    UniMP (arXiv 2009.03509): alpha_uv = w_uv exp(s_uv) / sum_t w_tv exp(s_tv) and
+    s_uv = q_v . (k_u + e_uv) / sqrt(D), with e_uv = W f_uv.
+
+    Args:
+        graph: of N nodes and E edges, maybe with weights w and features f.
+        q: (N, H, D).
+        k: (N, H, D).
+        v: (N, H, D).
+        edge: W (H, D, F); None: 0.
+    """
+    source, target = graph.edges()
+    e = 0.0 if edge is None else torch.einsum("hdf,ef->ehd", edge, graph.edata[FEATURE].to(q))
+    shares = ((q[target] * (k[source] + e)).sum(-1) / q.shape[-1] ** 0.5).exp()
+    if WEIGHT in graph.edata:
+        shares = shares * graph.edata[WEIGHT].to(q).unsqueeze(-1)
+    into = (target == torch.arange(len(q)).unsqueeze(-1)).to(q)  # (N, E)
+    alpha = shares / (into @ shares)[target]
+    return torch.einsum("ne,eh,ehd->nhd", into, alpha, v[source] + e), alpha
+
+
 def _adjacency(graph: Graph, x: Tensor) -> Tensor:
     """Return A (N, N), in row v and column u the weights of the edges u -> v, 1 without weights."""
     u, v = graph.edges()

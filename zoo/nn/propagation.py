@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from zoo.config.options import Count, Few, Finite, Spec, Table, pick
-from zoo.graphs.adjacency import degrees, out_degrees, walks
+from zoo.graphs.adjacency import degrees, edge_dst, out_degrees, walks
 from zoo.graphs.edge_weights import edge_features, edge_weights, one_relation, weight_sums
 from zoo.graphs.shard import Graph
 from zoo.graphs.spmm import (
+    edge_dot,
     edge_softmax,
     edge_sum,
     message_sum,
@@ -26,6 +27,7 @@ from zoo.graphs.spmm import (
     weighted_sum,
 )
 from zoo.nn.heads import merge_heads, split_heads
+from zoo.ops.linear import Linear
 from zoo.ops.precision import wide
 
 Propagation = Callable[[Graph, Tensor], Tensor]
@@ -110,6 +112,74 @@ class GraphAttention(nn.Module):
         weights = weighted_softmax(graph, scores)
         out = weighted_sum(graph, values, weights)
         return merge_heads(out, x.shape[-1]), weights
+
+
+def attend_to_neighbours(
+    graph: Graph, q: Tensor, k: Tensor, v: Tensor, edge: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return sum_u alpha_uv (v_u + e_uv), (N, H, D), and the weights alpha_uv, (E, H).
+
+    alpha_uv is the softmax over the in-edges of v of q_v . (k_u + e_uv) / sqrt(D), as in UniMP
+    (arXiv 2009.03509); e_uv = W f_uv of the features f of an edge, 0 without `edge`.
+    No row of D numbers is made for an edge: q_v . W f_uv = (q_v W) . f_uv, and sum_u alpha_uv W
+    f_uv = W sum_u alpha_uv f_uv. An edge of weight w counts as w edges do.
+
+    Args:
+        graph: of N nodes and E edges.
+        q: of the nodes where edges lead, (N, H, D).
+        k: of the nodes where they start, (N, H, D).
+        v: of the nodes where they start, (N, H, D).
+        edge: W (H, D, F).
+    """
+    scale, scores = q.shape[-1] ** -0.5, edge_dot(graph, k, q)
+    if edge is None:
+        weights = weighted_softmax(graph, scores * scale)
+        return weighted_sum(graph, v, weights), weights
+    kind, targets = scores.dtype, edge_dst(graph, q.device)
+    features = edge_features(graph, edge.shape[2], q.device).to(kind)
+    edge = edge.to(kind)
+    asked = torch.einsum("nhd,hdf->nhf", q.to(kind), edge)
+    scores = scores + (asked.index_select(0, targets) * features.unsqueeze(1)).sum(-1)
+    weights = weighted_softmax(graph, scores * scale)
+    shares = (weights.unsqueeze(-1) * features.unsqueeze(1)).to(kind)  # (E, H, F)
+    gathered = torch.zeros_like(asked).index_add(0, targets, shares)
+    return weighted_sum(graph, v, weights) + torch.einsum("nhf,hdf->nhd", gathered, edge), weights
+
+
+class NeighbourAttention(nn.Module):
+    """Attention of a transformer to the neighbours of each node, UniMP (arXiv 2009.03509).
+
+    Values are x, which a model has projected, as in `GraphAttention`; queries and keys are linear
+    maps of it. With a `gate`, the paper's gated residual, what is gathered, m, and a map of the
+    node's own row, r = W x + b, are mixed: (1 - beta) m + beta r, beta = sigmoid(w . [m, r, m - r])
+    of each node.
+    """
+
+    def __init__(self, dim: int, heads: int, edge_dim: int = 0, gate: bool = False):
+        super().__init__()
+        self.heads, width = heads, -(-dim // heads)
+        self.project = Linear(dim, 2 * heads * width)
+        self.edge = nn.Parameter(torch.empty(heads, width, edge_dim)) if edge_dim else None
+        if self.edge is not None:
+            nn.init.uniform_(self.edge, -(edge_dim**-0.5), edge_dim**-0.5)
+        self.own = Linear(dim, dim) if gate else None
+        self.gate = Linear(3 * dim, 1, bias=False) if gate else None
+
+    def forward(self, graph: Graph, x: Tensor) -> Tensor:
+        """Return (N, dim) for x (N, dim)."""
+        return self.with_weights(graph, x)[0]
+
+    def with_weights(self, graph: Graph, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output, (N, dim), and the weights alpha_uv on the edges, (E, H)."""
+        q, k = self.project(x).unflatten(-1, (2, self.heads, -1)).unbind(1)  # (N, H, D) each
+        values = split_heads(x, self.heads)
+        out, weights = attend_to_neighbours(graph, q, k, values, self.edge)
+        near = merge_heads(out, x.shape[-1]).to(x.dtype)
+        if self.own is None:
+            return near, weights
+        own = self.own(x)
+        beta = self.gate(torch.cat([near, own, near - own], dim=-1)).sigmoid()
+        return near + beta * (own - near), weights
 
 
 class EdgeScores(nn.Module):
@@ -238,7 +308,23 @@ def _gat(
     return GraphAttention(dim, heads, slope, edge_dim or 0)
 
 
-PROPAGATIONS = Table("propagation", {"gat": _gat, "gcn": _gcn, "mean": _mean, "none": _none})
+def _transformer(
+    dim: int, *, heads: Few = 1, edge_dim: Count | None = None, gate: bool = False
+) -> Propagation:
+    """Attention of a transformer to neighbours: softmax of queries and keys.
+
+    Args:
+        heads: number of attention heads that share the width.
+        edge_dim: features of edges that are added to keys and values; left out, none.
+        gate: mix in a map of the node's own row, by a gate that is learnt.
+    """
+    return NeighbourAttention(dim, heads, edge_dim or 0, gate)
+
+
+PROPAGATIONS = Table(
+    "propagation",
+    {"gat": _gat, "gcn": _gcn, "mean": _mean, "none": _none, "transformer": _transformer},
+)
 """Word to builder `(dim, *, options) -> propagation`."""
 
 
