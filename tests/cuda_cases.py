@@ -106,7 +106,10 @@ def all_of_them():
     more = [MEAN, {**RBA, "recompute": True}]
     for name in list_models(task="node-classification", context=False):
         known = options_of(MODELS[name])
-        choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
+        choices = {
+            "attention": [*attention_specs(MODELS[name].told), *more],
+            "propagation": list(PROPAGATIONS),
+        }
         choices = {word: found for word, found in choices.items() if word in known}
         for chosen in itertools.product(*choices.values()):
             yield Case(name, dict(zip(choices, chosen, strict=True)))

@@ -10,7 +10,8 @@ from torch import Tensor
 from zoo.config.options import Spec, options_of
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
-from zoo.nn.attention import ATTENTIONS
+from zoo.nn.attend import attentions_told
+from zoo.ops.pair_attention import Told
 from zoo.registry import MODELS, Model, Output, discover, name_of
 from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
@@ -38,9 +39,13 @@ class Case(NamedTuple):
         return create_model(self.name, in_dim, out_dim, **self.options, **more)
 
 
-def attention_specs() -> list[Spec]:
-    """Return every attention of the table, and random batches around each of them."""
-    plain = [word for word in ATTENTIONS if word != "rba"]
+def attention_specs(told: Told = "none") -> list[Spec]:
+    """Return every attention of the table, and random batches around each of them.
+
+    Args:
+        told: those alone that take what a model tells them of pairs, see `zoo.registry.Model`.
+    """
+    plain = [word for word in attentions_told(told) if word != "rba"]
     return [*plain, RBA, *({**RBA, "inner": word} for word in plain if word != "native")]
 
 
@@ -67,7 +72,9 @@ def model_cases(model: str | type[Model], **options: Any) -> list[Case]:
         )
     if "attention" in options or "attention" not in options_of(MODELS[name]):
         return [Case(name, options)]
-    return [Case(name, {"attention": spec, **options}) for spec in attention_specs()]
+    return [
+        Case(name, {"attention": spec, **options}) for spec in attention_specs(MODELS[name].told)
+    ]
 
 
 def answer(model: Model, graph: Any, x: Tensor, context: Tensor | None = None) -> Output:
