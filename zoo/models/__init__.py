@@ -7,6 +7,7 @@ from zoo.models.gcn import GCN
 from zoo.models.gine import GINE
 from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
+from zoo.models.graphormer import Graphormer
 from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
@@ -25,6 +26,7 @@ __all__ = [
     "GINE",
     "GraphAny",
     "GraphGPS",
+    "Graphormer",
     "HTGN",
     "LabelPropagation",
     "MLP",
