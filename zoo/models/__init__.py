@@ -8,6 +8,7 @@ from zoo.models.gine import GINE
 from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
 from zoo.models.graphormer import Graphormer
+from zoo.models.grit import GRIT
 from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
@@ -24,6 +25,7 @@ __all__ = [
     "GAT",
     "GCN",
     "GINE",
+    "GRIT",
     "GraphAny",
     "GraphGPS",
     "Graphormer",

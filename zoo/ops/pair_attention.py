@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,9 +27,9 @@ KEPT = 2**26
 Told = Literal["none", "scores", "states"]
 """What an attention takes of each pair: nothing, H numbers added to its scores, or a state."""
 
-OfPairs = Callable[[Tensor, Tensor], Tensor]
-"""A function of the numbers of nodes, rows (..., R) and columns (..., C), to what pairs are told:
-(..., H, R, C) of scores."""
+OfPairs = Callable[[Tensor, Tensor], Any]
+"""A function of the numbers of nodes, rows (..., R) and columns (..., C), to what is told of pairs:
+(..., H, R, C) that are added to scores."""
 
 
 class Bias(NamedTuple):
@@ -59,7 +59,7 @@ def takes_bias(attend: Callable) -> Told:
     return has_mark(attend, "takes_bias") or "none"
 
 
-Rows = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor | None], Tensor]
+Rows = Callable[[Tensor, Tensor, Tensor, Any, Tensor | None], Tensor]
 """`(q (S, R, H, D), k (S, N, H, D), v (S, N, H, E), told, mask)` to (S, R, H, E); a mask
 (S, 1, 1, N) is -inf where a column is none."""
 
