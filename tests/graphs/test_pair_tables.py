@@ -25,6 +25,7 @@ def table(request, monkeypatch):
     monkeypatch.setattr(pair_tables, "_NUMBERS", 200)
     if request.param == "near pairs":
         monkeypatch.setattr(pair_tables, "WHOLE", 0)
+        monkeypatch.setattr(pair_tables, "FILLED", 1.0)
 
 
 def sets_of(graph):
@@ -94,3 +95,13 @@ def test_pairs_that_fit_no_memory_are_refused(monkeypatch):
         nodes = torch.arange(12).unsqueeze(0)
         with pytest.raises(ZooError, match="fewer `hops` or `steps`"):
             path_lengths(tiny_graph(), nodes, nodes, 3)
+
+
+def test_a_table_has_all_pairs_where_walks_join_most_of_them(monkeypatch):
+    """One of 16 nodes in a ring, each of which knows half of them, and of 64, which know 9."""
+    monkeypatch.setattr(pair_tables, "FILLED", 0.25)
+    monkeypatch.setattr(pair_tables, "WHOLE", 0)
+    for size, whole in ((16, True), (64, False)):
+        nodes = torch.arange(size)
+        ring = mark_canonical(dgl.graph((nodes, (nodes + 1) % size)))
+        assert (pair_tables._table(ring, "lengths", 5).others is None) == whole

@@ -2,7 +2,8 @@
 
 They are those of the undirected graph without self-loops, up to a number of steps, looked up
 for the pairs that are asked for. A table is made once per graph: of all pairs inside each graph of
-a batch where these take little, else of pairs within these steps alone, and then kept on disk.
+a batch where these take little or walks join most of them, else of the pairs that walks join, and
+then kept on disk.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from zoo.tracing import facts, graph_of, operator
 
 VERSION = 1  # part of the key of every cached file: raise it when the numbers change
 
-WHOLE = 2**28
+WHOLE = 2**22
 """Bytes of a table up to which it has all pairs, whose places are known and not looked for."""
+
+FILLED = 0.25
+"""Share of all pairs that walks join from which a larger table has all of them, too."""
 
 _ROWS = 256  # nodes whose walks are followed at a time, where these are sparse
 _NUMBERS = 2**22  # of walks that exist at a time, where they are dense
@@ -167,7 +171,9 @@ def _table(graph: Graph, kind: str, steps: int, virtual: bool = False) -> PairTa
     sizes = graph.batch_num_nodes().cpu().numpy().astype(np.int64)
     matrix = _walk_matrix(graph, sizes.cumsum() - 1 if virtual else sizes[:0])
     missing = np.full(1, steps, np.uint8) if kind == "lengths" else np.zeros(steps, np.float32)
-    if int(sizes.sum()) * int(sizes.max(initial=0)) * missing.nbytes <= WHOLE:
+    size = int(sizes.sum()) * int(sizes.max(initial=0)) * missing.nbytes
+    if size <= WHOLE or _filled(matrix, steps) > FILLED:
+        _check_memory(size)
         return _of_all_pairs(matrix, sizes, kind, steps, missing)
     arrays = [matrix.indptr.astype("<i8"), matrix.indices.astype("<i8")]
     key = [VERSION, kind, steps, matrix.shape[0]]
@@ -237,6 +243,12 @@ def _of_all_pairs(matrix, sizes: np.ndarray, kind: str, steps: int, missing) -> 
     return PairTable(flat, torch.from_numpy(missing), torch.from_numpy(base), None)
 
 
+def _filled(matrix: sparse.csr_array, steps: int) -> float:
+    """Return about which share of all pairs some walk joins, seen from some nodes."""
+    nodes = np.unique(np.linspace(0, matrix.shape[0] - 1, 64).astype(int))
+    return len(_walks_from(matrix, nodes, steps)[0]) / (len(nodes) * matrix.shape[0])
+
+
 def _of_near_pairs(matrix: sparse.csr_array, kind: str, steps: int) -> dict[str, np.ndarray]:
     """Return the table of the pairs that some walk joins, as arrays."""
     count = matrix.shape[0]
@@ -248,7 +260,7 @@ def _of_near_pairs(matrix: sparse.csr_array, kind: str, steps: int) -> dict[str,
         many.append(np.bincount(keys // count, minlength=len(nodes)))
         others.append((keys % count).astype(np.int32))
         size = sum(part.nbytes for part in (*values, *others))
-        _check_memory(size, len(nodes) + start, count)
+        _check_memory(int(size * count / (start + len(nodes))))
     return {
         "offsets": np.concatenate([[0], *many]).cumsum(),
         "others": np.concatenate(others),
@@ -274,9 +286,9 @@ def _walks_from(matrix: sparse.csr_array, nodes: np.ndarray, steps: int):
     return every, found
 
 
-def _check_memory(size: int, done: int, count: int) -> None:
-    if size * (count / done) > available_memory():
+def _check_memory(size: int) -> None:
+    if size > available_memory():
         raise ZooError(
-            f"pairs of nodes: those within so many edges take {size * (count / done):,.0f} bytes, "
-            "more than there is memory; write fewer `hops` or `steps`, or train in batches."
+            f"pairs of nodes: those that so many steps join take {size:,} bytes, more than there "
+            "is memory; write fewer `hops` or `steps`, or train in batches."
         )
