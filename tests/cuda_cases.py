@@ -80,6 +80,8 @@ MODELS_TRIED = [
     Case("transformer", {"attention": {**MEAN, "inner": "performer"}}),
     Case("difformer", {"attention": {**RBA, "inner": "softmax", "recompute": True}}),
     Case("graphgps", {"attention": "linear", "propagation": "mean"}),
+    Case("graphormer"),
+    Case("grit"),
     Case("nodeformer", {"redraw": "step"}),
     Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
     Case("htgn", {"kernel": "sine"}),

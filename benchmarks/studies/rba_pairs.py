@@ -31,15 +31,34 @@ MODELS: dict[str, dict[str, Any]] = {
     "graphormer": {"dim": 32, "hops": 4},
     "grit": {"dim": 8, "heads": 2, "steps": 5},
 }
-"""Models with the options of both measurements: pairs within four edges."""
+"""Models of which steps are measured: pairs within four edges."""
+
+TRAINED: dict[str, dict[str, Any]] = {
+    "graphormer": {
+        "dataset": "chameleon",
+        "model": MODELS["graphormer"],
+        "train": {"epochs": 20, "lr": 0.01, "weight_decay": 5e-4},
+        "seeds": [0, 1, 2],
+    },
+    "grit": {
+        "dataset": {"name": "mutag", "split": "folds-10"},
+        "readout": "max",
+        "model": {"dim": 16, "dropout": 0.0},
+        "train": {"epochs": 20, "lr": 0.005, "batching": {"name": "samples", "size": 32}},
+        "seeds": [0, 1, 2, 3, 4],
+    },
+}
+"""Short trainings: on one graph, and on small ones, where GRIT in full can be trained."""
+
+SIZES: dict[str, list[int]] = {"graphormer": [32, 128], "grit": [4, 8]}
+"""Nodes per batch, p, in which they are trained."""
 
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "graphormer": {"": {}},
     "grit": {"": {}, ", first states": {"update_pairs": False}},
 }
-"""What is said behind the name of a model to options: GRIT in batches also without updates of its pairs."""
+"""What is said behind the name of an attention to options: GRIT also without updates."""
 
-SHORT = {"epochs": 30, "lr": 0.01, "weight_decay": 5e-4}
 LONGEST = 6.0
 """Seconds of a step beyond which larger graphs are left out."""
 
@@ -47,25 +66,21 @@ LONGEST = 6.0
 def rba_pairs(
     *,
     quick: bool = False,
-    dataset: str = "chameleon",
     sizes: Annotated[list[PositiveInt], Field(min_length=1)] = [32, 128],  # noqa: B006
-    seeds: PositiveInt = 2,
     largest: Annotated[int, Field(ge=2**10)] = 2**14,
 ) -> Study:
     """Score, time and memory of Graphormer and GRIT in full and in random batches.
 
     Args:
-        quick: two epochs of one seed, and up to 1,024 nodes; times are told and not judged.
-        dataset: whose test scores are compared, one on which the full form can be trained.
-        sizes: nodes per batch, p.
-        seeds: of each score.
+        quick: an epoch of one seed, and up to 1,024 nodes; times are told and not judged.
+        sizes: nodes per batch of the steps, p.
         largest: most nodes of a step, each with four neighbours at random.
     """
     with using_threads(1):
-        table = _scores(dataset, sizes, 1 if quick else seeds, 2 if quick else SHORT["epochs"])
+        table = _scores(["train.epochs=1", "seeds=[0]"] if quick else [])
         steps = _steps(sizes, min(largest, 2**10) if quick else largest)
     rows = _claims(steps, sizes[0]) if not quick else []
-    plots = [_score_plot(table, dataset, model) for model in MODELS]
+    plots = [_score_plot(table, model) for model in MODELS]
     for title, of in (("seconds of the processor", 0), ("peak memory, MiB", 1)):
         plots += [_step_plot(f"A step of {model}, {title}", steps[model], of) for model in MODELS]
     costs = [
@@ -85,17 +100,15 @@ def _name(size: int | None) -> str:
     return "full" if size is None else f"p = {size}"
 
 
-def _scores(dataset: str, sizes: list[int], seeds: int, epochs: int) -> list[dict[str, Any]]:
+def _scores(changes: list[str]) -> list[dict[str, Any]]:
     """Return a row for each model, variant and attention: score, and time of an epoch."""
     keys, entries = [], []
-    for model, variants in VARIANTS.items():
-        for what, more in variants.items():
-            for size in sizes if what else (None, *sizes):
-                options = {"name": model, **MODELS[model], **more, "attention": _spec(size)}
+    for model, recipe in TRAINED.items():
+        for what, more in VARIANTS[model].items():
+            for size in (None, *SIZES[model]):
+                options = {"name": model, **recipe["model"], **more, "attention": _spec(size)}
                 name = f"{model}{what.replace(', ', '-').replace(' ', '-')}-{size or 'full'}"
-                train = {**SHORT, "epochs": epochs}
-                recipe = {"dataset": dataset, "model": options, "train": train}
-                loaded = load_recipe({**recipe, "seeds": [*range(seeds)]})
+                loaded = load_recipe({**recipe, "model": options}, changes)
                 entries.append(candidate(loaded, name=name))
                 keys.append((name, model, f"{_name(size)}{what}", size))
     with tempfile.TemporaryDirectory() as folder:
@@ -190,11 +203,11 @@ def _step_plot(title: str, lines: dict[str, dict[int, tuple[float, float, float]
     return Series(title, "N", drawn, margins={} if of else bars, note=note)
 
 
-def _score_plot(table: list[dict[str, Any]], dataset: str, model: str) -> Series:
+def _score_plot(table: list[dict[str, Any]], model: str) -> Series:
     """Return the score against p; that of full attention is a dashed line."""
     lines: dict[str, tuple[list[float], list[float]]] = {}
     margins: dict[str, list[float]] = {}
-    sizes = sorted({row["p"] for row in table if row["p"]})
+    sizes, data = SIZES[model], TRAINED[model]["dataset"]
     for row in (each for each in table if each["model"] == model):
         name = "full" if row["p"] is None else "random batches"
         name += ", first states" if "first states" in row["attention"] else ""
@@ -204,7 +217,7 @@ def _score_plot(table: list[dict[str, Any]], dataset: str, model: str) -> Series
         y += [row["test"]] * len(own)
         margins.setdefault(name, []).extend([row["std"]] * len(own))
     dashed = tuple(name for name in lines if name.startswith("full"))
-    title = f"Test score of {model} on {dataset}"
+    title = f"Test score of {model} on {data if isinstance(data, str) else data['name']}"
     return Series(title, "p", lines, dashed, True, margins, OVER_SEEDS)
 
 
