@@ -25,7 +25,7 @@ bench: $(INSTALLED)
 	  $(BIN)/python -W ignore benchmarks/$$script.py || exit 1; done
 
 # Predictions beside measurements, in minutes; `make studies OPTIONS=` takes hours.
-STUDIES := rba_theory rba_cost rba_devices rba_control rba_clusters rba_evaluation difformer_energy batching transfer
+STUDIES := rba_theory rba_cost rba_devices rba_control rba_clusters rba_evaluation rba_pairs difformer_energy batching transfer
 OPTIONS := --quick
 
 studies: $(INSTALLED)

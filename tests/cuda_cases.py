@@ -80,6 +80,8 @@ MODELS_TRIED = [
     Case("transformer", {"attention": {**MEAN, "inner": "performer"}}),
     Case("difformer", {"attention": {**RBA, "inner": "softmax", "recompute": True}}),
     Case("graphgps", {"attention": "linear", "propagation": "mean"}),
+    Case("graphormer"),
+    Case("grit"),
     Case("nodeformer", {"redraw": "step"}),
     Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
     Case("htgn", {"kernel": "sine"}),
@@ -110,7 +112,10 @@ def all_of_them():
     more = [MEAN, {**RBA, "recompute": True}]
     for name in list_models(task="node-classification", context=False):
         known = options_of(MODELS[name])
-        choices = {"attention": [*attention_specs(), *more], "propagation": list(PROPAGATIONS)}
+        choices = {
+            "attention": [*attention_specs(MODELS[name].told), *more],
+            "propagation": list(PROPAGATIONS),
+        }
         choices = {word: found for word, found in choices.items() if word in known}
         for chosen in itertools.product(*choices.values()):
             yield Case(name, dict(zip(choices, chosen, strict=True)))

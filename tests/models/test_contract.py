@@ -67,7 +67,8 @@ def test_every_attention_is_tried_alone_and_in_random_batches():
     assert inside == {each for each in ATTENTIONS if each not in ("rba", "clusters", "codebook")}
     tried = {(case.name, str(case.options.get("attention"))) for case in CASES}
     for name in list_models(task="node-classification"):
-        takes = attention_specs() if "attention" in options_of(MODELS[name]) else [None]
+        own = attention_specs(MODELS[name].told)
+        takes = own if "attention" in options_of(MODELS[name]) else [None]
         assert {(name, str(each)) for each in takes} <= tried
 
 

@@ -135,6 +135,7 @@ SMALLEST = {
     "rba_cost": ["--largest", "4096", "--heads", "1", "--dim", "4"],
     "rba_devices": ["--nodes", "4096", "--most", "2", "--dim", "4"],
     "rba_evaluation": ["--recipe", "small.yaml"],
+    "rba_pairs": ["--largest", "1024"],
     "rba_theory": [],
     "transfer": ["--source", "karate", "--targets", "karate", "--epochs", "1"],
 }

@@ -1,4 +1,4 @@
-"""The equations of `zoo.graphs.spmm` in plain torch: the naive twins of its sums along edges.
+"""The equations of this room in plain torch: the naive twins of its sums along edges, and of pairs.
 
 The rows of all edges exist at once, (E, H, D), and autograd finds the gradients. Edges lead from
 u to v; N(v) are the in-neighbours of v. Nothing else of the zoo imports this file.
@@ -60,6 +60,25 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     """Return exp(s_uv) / sum_{t in N(v)} exp(s_tv), (E, H), for scores s (E, H)."""
     _, v = graph.edges()
     return scores.exp() / _sum_at_ends(graph, scores.exp())[v]
+
+
+def path_lengths(graph: Graph, hops: int) -> Tensor:
+    """Return the fewest edges between each two nodes, (N, N), hops + 1 where they are more."""
+    reached = [matrix > 0 for matrix in walk_probabilities(graph, hops + 1).unbind(-1)]
+    lengths = torch.full(reached[0].shape, hops + 1)
+    for step in reversed(range(hops + 1)):
+        lengths[reached[step]] = step
+    return lengths
+
+
+def walk_probabilities(graph: Graph, steps: int) -> Tensor:
+    """Return [I, M, M^2, ...], (N, N, steps), M = D^-1 A without self-loops (arXiv 2305.17589)."""
+    source, target = graph.edges()
+    adjacency = torch.zeros(graph.num_nodes(), graph.num_nodes(), dtype=torch.double)
+    adjacency[source, target] = adjacency[target, source] = 1
+    adjacency.fill_diagonal_(0)
+    walk = adjacency / adjacency.sum(1, keepdim=True).clamp(min=1)
+    return torch.stack([torch.linalg.matrix_power(walk, step) for step in range(steps)], -1)
 
 
 def _sum_at_ends(graph: Graph, rows: Tensor) -> Tensor:

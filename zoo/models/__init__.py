@@ -10,6 +10,8 @@ from zoo.models.gine import GINE
 from zoo.models.gprgnn import GPRGNN
 from zoo.models.graphany import GraphAny
 from zoo.models.graphgps import GraphGPS
+from zoo.models.graphormer import Graphormer
+from zoo.models.grit import GRIT
 from zoo.models.htgn import HTGN
 from zoo.models.label_propagation import LabelPropagation
 from zoo.models.mlp import MLP
@@ -31,8 +33,10 @@ __all__ = [
     "GCNII",
     "GINE",
     "GPRGNN",
+    "GRIT",
     "GraphAny",
     "GraphGPS",
+    "Graphormer",
     "HTGN",
     "LabelPropagation",
     "MLP",

@@ -10,6 +10,7 @@ from zoo.graphs.adjacency import node_counts
 from zoo.graphs.edge_weights import edge_features, edge_weights
 from zoo.graphs.expander import Drawn, interaction
 from zoo.graphs.graph_sets import Pairs
+from zoo.graphs.pair_tables import path_lengths, return_probabilities, walk_probabilities
 from zoo.graphs.sequences import cross_graph, grid_graph, sequence_graph, top_edges
 from zoo.graphs.spmm import (
     edge_dot,
@@ -79,6 +80,7 @@ from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.ops.linear import HeadIdentity, HeadLinear, Linear
 from zoo.ops.linear_attention import linear_attention
 from zoo.ops.losses import cross_entropy
+from zoo.ops.pair_attention import Bias, attend_by_rows, for_bias
 from zoo.ops.precision import in_fp32
 from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.random_order import drawn, seed_of
@@ -88,6 +90,7 @@ __all__ = [
     "Attend",
     "Attention",
     "BatchNorm",
+    "Bias",
     "Convolution",
     "Directions",
     "Drawn",
@@ -121,6 +124,7 @@ __all__ = [
     "TiedHead",
     "as_logits",
     "attend_to_neighbours",
+    "attend_by_rows",
     "build_attend",
     "build_norm",
     "build_propagation",
@@ -137,6 +141,7 @@ __all__ = [
     "edge_sum",
     "edge_targets",
     "edge_weights",
+    "for_bias",
     "for_ragged",
     "gcn",
     "graph_means",
@@ -161,11 +166,13 @@ __all__ = [
     "node_counts",
     "node_positions",
     "path_eigenvectors",
+    "path_lengths",
     "per_graph",
     "performer",
     "random_batches",
     "random_directions",
     "relation",
+    "return_probabilities",
     "ridge",
     "rotate",
     "rotation",
@@ -180,6 +187,7 @@ __all__ = [
     "token_owners",
     "token_positions",
     "top_edges",
+    "walk_probabilities",
     "weighted_softmax",
     "weighted_sum",
 ]

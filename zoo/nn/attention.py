@@ -3,7 +3,8 @@
 An attention maps q, k, v, all `(..., N, H, D)`, to `(..., N, H, D)`; q and k may have another width
 than v. Leading dimensions are separate sets: nodes attend inside their own set only. There is no
 mask and there are no weights: projections and feature maps are applied by the model before the
-call. `Attend` applies an attention to a graph, or to each graph of a batch.
+call. `Attend` applies an attention to a graph, or to each graph of a batch. One that is marked
+`for_bias` may be given a bias, a function of pairs of nodes: see `zoo.ops.pair_attention`.
 
 ATTENTIONS turns a recipe's word into such a function. Its builders are given the model's own
 attention (`native`) and the number of the layer; their docstrings say, for `zoo list attentions`,
@@ -32,6 +33,7 @@ from zoo.ops.chunked_attention import Recompute
 from zoo.ops.global_sums import Sums, by_sums, count_nodes
 from zoo.ops.linear import Projected, as_tensors
 from zoo.ops.linear_attention import linear_attention
+from zoo.ops.pair_attention import Bias, attend_by_rows, for_bias, softmax_rows
 from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.random_order import seed_of
 
@@ -44,12 +46,23 @@ MOST_SETS = 65_535
 """Sets in one call of torch's kernels, as many blocks as a grid of CUDA has in one direction."""
 
 
+@for_bias("scores")
 @for_ragged
-def softmax(q: Tensor, k: Tensor, v: Tensor, *, ragged: Ragged | None = None) -> Tensor:
+def softmax(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    ragged: Ragged | None = None,
+    bias: Bias | None = None,
+) -> Tensor:
     """Attend to all nodes, weighted by the softmax over j of q_i . k_j / sqrt(D); torch's kernels.
 
-    Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1.
+    Quadratic in N. "Attention is all you need" (arXiv 1706.03762), equation 1. With a bias b, of
+    q_i . k_j / sqrt(D) + b_ij, in blocks of rows.
     """
+    if bias is not None:
+        return attend_by_rows(softmax_rows, q, k, v, bias, ragged=ragged)
     if ragged is None:
         return _by_kernels(q, k, v, None)
     buckets = ragged.buckets()

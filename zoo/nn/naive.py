@@ -17,13 +17,14 @@ from zoo.graphs.shard import Graph
 from zoo.ops.naive import positive_features, weighted_mean
 
 
-def softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Return sum_j w_ij v_j / sum_j w_ij, w_ij = exp(q_i . k_j / sqrt(D)), (..., N, H, E).
+def softmax(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | float = 0.0) -> Tensor:
+    """Return sum_j w_ij v_j / sum_j w_ij, w_ij = exp(q_i . k_j / sqrt(D) + b_ij), (..., N, H, E).
 
-    "Attention is all you need" (arXiv 1706.03762), equation 1.
+    "Attention is all you need" (arXiv 1706.03762), equation 1; with a bias (..., H, N, N) that of
+    Graphormer (arXiv 2106.05234), equation 6.
     """
     scores = torch.einsum("...ihd,...jhd->...hij", q, k)
-    return weighted_mean((scores / q.shape[-1] ** 0.5).exp(), v)
+    return weighted_mean((scores / q.shape[-1] ** 0.5 + bias).exp(), v)
 
 
 def performer(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from zoo.ops.chunked_attention import (
     private_draws,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
+from zoo.ops.pair_attention import Bias, Told, takes_bias
 from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.ops.random_order import Kept, drawn, random_order, seed_of
 from zoo.system.context import context
@@ -35,7 +36,15 @@ Share = Literal["none", "replicated", "local"]
 """How several processes divide the batches among them, see `RandomBatchAttention`."""
 
 
-def random_batches(attend, q: Tensor, k: Tensor, v: Tensor, order: Tensor, size: int) -> Tensor:
+def random_batches(
+    attend,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    order: Tensor,
+    size: int,
+    bias: Bias | None = None,
+) -> Tensor:
     """Return what nodes gather inside their random batches, (..., N, H, D).
 
     Algorithm 2 of Random Batch Attention (arXiv 2511.06044): permute, split, attend inside each
@@ -50,15 +59,20 @@ def random_batches(attend, q: Tensor, k: Tensor, v: Tensor, order: Tensor, size:
         v: values (..., N, H, D).
         order: a random permutation of the nodes, (N,).
         size: nodes per batch at most, p in the paper.
+        bias: what `attend` is told of pairs; it is asked for those inside a batch alone.
     """
     if not len(order):
         return attend(q, k, v)
     permuted = [x.index_select(-3, order) for x in (q, k, v)]
+    told = {}
     outs = []
     for rows, p in even_batches(len(order), size):  # of two sizes at most
         batches = [x[..., rows.start : rows.stop, :, :] for x in permuted]
         batches = [x.unflatten(-3, (-1, p)) for x in batches]  # (..., batches, p, H, D)
-        outs.append(attend(*batches).flatten(-4, -3))
+        if bias is not None:
+            nodes = bias.nodes.index_select(-1, order[rows.start : rows.stop])
+            told = {"bias": bias._replace(nodes=nodes.unflatten(-1, (-1, p)))}
+        outs.append(attend(*batches, **told).flatten(-4, -3))
     return torch.cat(outs, dim=-3).index_select(-3, torch.argsort(order))
 
 
@@ -134,6 +148,11 @@ class RandomBatchAttention(nn.Module):
         by_itself = self.shard != "replicated" and self.recompute is not True
         return by_itself and takes_ragged(self.attend)
 
+    @property
+    def takes_bias(self) -> Told:
+        """What a batch is told of its pairs of nodes; nothing where processes share the nodes."""
+        return takes_bias(self.attend) if self.shard == "none" else "none"
+
     def forward(
         self,
         q: Tensor,
@@ -142,29 +161,32 @@ class RandomBatchAttention(nn.Module):
         *,
         sums: Sums | None = None,
         ragged: Ragged | None = None,
+        bias: Bias | None = None,
     ) -> Tensor:
         """Attend from q to k, v, all (..., N, H, D), inside random batches of the N nodes.
 
         `sums`, over all nodes, is for an `attend` that is `by_sums`, evaluated in `full`; `ragged`
-        where q, k and v (N, H, D) are the rows of sets of several sizes.
+        where q, k and v (N, H, D) are the rows of sets of several sizes; a `bias` for one that
+        takes it, which then decides by itself what it keeps for the gradient.
         """
+        told = {} if bias is None else {"bias": bias}
         if ragged is not None:
-            return self._in_ragged_batches(q, k, v, ragged)
+            return self._in_ragged_batches(q, k, v, ragged, told)
         n = q.shape[-3]
         if sums is not None:
             return self.attend(q, k, v, sums=sums)
         if self.size >= n or not (self.training or self.seeds):
-            return self.attend(q, k, v)
+            return self.attend(q, k, v, **told)
         if self.training:
-            return self._in_batches(q, k, v, *_drawn_order(n, q.device))
-        outs = [self._in_batches(q, k, v, order) for order in self._fixed(n, q.device)]
+            return self._in_batches(q, k, v, *_drawn_order(n, q.device), bias)
+        outs = [self._in_batches(q, k, v, order, None, bias) for order in self._fixed(n, q.device)]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
-    def _in_ragged_batches(self, q: Tensor, k: Tensor, v: Tensor, ragged: Ragged) -> Tensor:
+    def _in_ragged_batches(self, q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, told) -> Tensor:
         """Attend in the batches of all sets at once; sets of one size are dealt alike."""
         dealt = [size for size in ragged.distinct() if size > self.size]
         if not dealt or not (self.training or self.seeds):
-            return self.attend(q, k, v, ragged=ragged)
+            return self.attend(q, k, v, ragged=ragged, **told)
         if self.training:
             draws = [_drawn_order(size, q.device) for size in dealt]
             partitions = [[order for order, _ in draws]]
@@ -176,7 +198,7 @@ class RandomBatchAttention(nn.Module):
         for orders in partitions:
             batches = ragged.divided(self.size, dict(zip(dealt, orders, strict=True)))
             with private_draws(seed, 0, v.device):
-                outs.append(self.attend(q, k, v, ragged=batches))
+                outs.append(self.attend(q, k, v, ragged=batches, **told))
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
     def _fixed(self, n: int, device: torch.device) -> Iterator[Tensor]:
@@ -189,11 +211,16 @@ class RandomBatchAttention(nn.Module):
             renamed = context().identities is not None
             yield draw() if renamed else self._kept.get((n, seed, device), draw)
 
-    def _in_batches(self, q, k, v, order: Tensor, seed: int | None = None) -> Tensor:
+    def _in_batches(
+        self, q, k, v, order: Tensor, seed: int | None = None, bias: Bias | None = None
+    ) -> Tensor:
         """Run `random_batches`, by its fast twin where the device has one and nothing is traced."""
         traced = torch.compiler.is_compiling() and self.shard != "replicated"
         if traced or v.device.type not in CHUNK_NUMBERS:
-            return random_batches(self.attend, q, k, v, order, self.size)
+            return random_batches(self.attend, q, k, v, order, self.size, bias)
+        if bias is not None:
+            with private_draws(seed, 0, v.device):
+                return random_batches(self.attend, q, k, v, order, self.size, bias)
         return attend_in_batches(
             self.attend,
             *(q, k, v),

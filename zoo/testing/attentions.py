@@ -15,6 +15,7 @@ from zoo.graphs.examples import edgeless
 from zoo.nn.attend import Attend
 from zoo.nn.attention import ATTENTIONS, Attention, linear
 from zoo.nn.sets import stands_alone
+from zoo.ops.pair_attention import Bias, takes_bias
 from zoo.registry import discover
 from zoo.testing.promise import Broken, Promise, check_all, keep, keep_close
 
@@ -140,10 +141,53 @@ def memory_grows_with_n(spec: Spec) -> None:
     )
 
 
+def a_bias_counts_for_the_pairs_of_its_own_set(spec: Spec) -> None:
+    """One that takes a bias of scores is told of the pairs of each set alone, and it counts."""
+    attend, sizes = _build(spec), [9, 3, 9, 1]
+    if takes_bias(attend) != "scores":
+        return
+    q, k, v = _tensors(sum(sizes), 2, 4)
+    table, asked = torch.randn(2, sum(sizes), sum(sizes), dtype=torch.double), []
+
+    def bias(rows: Tensor, columns: Tensor) -> Tensor:
+        asked.append((rows.unsqueeze(-1).expand(*rows.shape, columns.shape[-1]), columns))
+        return table[:, rows.unsqueeze(-1), columns.unsqueeze(-2)].transpose(0, 1)
+
+    def of(start: int, size: int, scale: float) -> Tensor:
+        nodes = torch.arange(start, start + size)
+        own = (slice(start, start + size),)
+        told = Bias(lambda *pairs: scale * bias(*pairs), nodes)
+        return attend(q[own], k[own], v[own], bias=told)
+
+    together = Attend(attend)(edgeless(sizes), q, k, v, bias)
+    graph = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    keep(
+        all((graph[rows] == graph[columns].unsqueeze(-2)).all() for rows, columns in asked),
+        "its bias is asked for pairs of nodes of two sets. Ask for `bias.of(rows, columns)` of "
+        "numbers `bias.nodes` (..., N) of the nodes of each set.",
+    )
+    alone = [of(sum(sizes[:place]), size, 1.0) for place, size in enumerate(sizes)]
+    keep_close(
+        together,
+        torch.cat(alone),
+        "with a bias, a graph gets another output in a batch than alone, off by {by}.",
+    )
+    keep_close(
+        of(0, 9, 0.0),
+        attend(q[:9], k[:9], v[:9]),
+        "with a bias of 0 it gives another output than without, off by {by}: add it to the scores.",
+    )
+    keep(
+        not torch.allclose(of(0, 9, 0.0), alone[0]),
+        "its bias makes no difference. Add `bias.of(rows, columns)` to the scores.",
+    )
+
+
 EVERY = (
     values_of_one_give_one,
     sets_do_not_see_each_other,
     graphs_of_a_batch_do_not_see_each_other,
+    a_bias_counts_for_the_pairs_of_its_own_set,
 )
 """Promises of every attention, those in random batches too."""
 

@@ -4,15 +4,16 @@ import contextlib
 import fnmatch
 import math
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from zoo.config.metadata import About
-from zoo.config.options import Count, Table, options_of, pick, table_of, value_problems
+from zoo.config.options import Count, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
+from zoo.nn.attend import attentions_told
 from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, Model, check_head, check_parts, discover, name_of
 from zoo.system.memory import available_memory
@@ -233,6 +234,7 @@ def list_models(
     return names
 
 
-def _attentions(model: type[Model]) -> Table | dict:
+def _attentions(model: type[Model]) -> Iterable[str]:
     option = options_of(model).get("attention")
-    return (option and table_of(option)) or {}
+    table = (option and table_of(option)) or {}
+    return table if model.told == "none" else attentions_told(model.told)
