@@ -4,7 +4,9 @@ import pytest
 
 from zoo.dgl import HAS_DGL
 
-needs_dgl = pytest.mark.skipif(not HAS_DGL, reason="of DGL itself, which is not here")
+NO_DGL = "of DGL itself, which is not here"
+
+needs_dgl = pytest.mark.skipif(not HAS_DGL, reason=NO_DGL)
 
 BACKENDS = [*(["_Dgl"] if HAS_DGL else []), "_Bags", "_Torch", "_Csr"]
 """The backends of `zoo.graphs.spmm`."""

@@ -362,11 +362,17 @@ class DGLGraph:
 
     def int(self) -> DGLGraph:
         """Return the graph with numbers of 32 bits, itself where it has them."""
-        return self._of_type(torch.int32)
+        return self.astype(torch.int32)
 
     def long(self) -> DGLGraph:
         """Return the graph with numbers of 64 bits, itself where it has them."""
-        return self._of_type(torch.int64)
+        return self.astype(torch.int64)
+
+    def astype(self, idtype: torch.dtype) -> DGLGraph:
+        """Return the graph with numbers of this type, itself where it has them."""
+        if self.idtype == idtype:
+            return self
+        return self._with(self._graph.map(lambda part: part.to(idtype)))
 
     def subgraph(self, nodes: Any, *, store_ids: bool = True) -> DGLGraph:
         """Return the graph of some nodes, in their order, and all edges between them.
@@ -429,9 +435,6 @@ class DGLGraph:
             made._dst = {key: change(rows) for key, rows in self._dst.items()}
         made._edges = {key: change(rows) for key, rows in self._edges.items()}
         return made
-
-    def _of_type(self, kind: torch.dtype) -> DGLGraph:
-        return self if self.idtype == kind else self._with(self._graph.map(lambda x: x.to(kind)))
 
     def _change(self, ends: tuple[Tensor, Tensor], nodes: int) -> None:
         """Take other edges and nodes; it is one graph from then on."""
@@ -661,8 +664,8 @@ def load_graphs(filename: str, *arguments: Any) -> Any:
         ZooError: always.
     """
     raise ZooError(
-        f"files of DGL are read by DGL, which is not here; {WHERE}, write the graph as "
-        "`zoo data prepare FILE FOLDER`, and use the folder here."
+        f"files of DGL are read by DGL, which is not here; {WHERE}, run `zoo data prepare FILE "
+        "NAME`, and bring the file that it writes."
     )
 
 
