@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -36,6 +37,7 @@ FLOORS = [
     {"tracing", "trackers"},
     {"canonical_form"},
     {"config", "system", "dgl"},
+    {"own_graph"},
     {"errors"},
 ]
 """From the roof down: a file may import from the floors below its own, and from its own room."""
@@ -140,9 +142,35 @@ def test_a_graphbolt_of_another_torch_is_replaced(tmp_path, library):
         "print(zoo.dgl.STANDS_IN, 'dgl.graphbolt' in sys.modules)"
     )
     call = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(call, capture_output=True, text=True)
+    there = {key: value for key, value in os.environ.items() if key != "ZOO_WITHOUT_DGL"}
+    done = subprocess.run(call, capture_output=True, text=True, env=there)
     replaced = library == "2.2.1"
     assert done.stdout == f"{replaced} {replaced}\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "found,variables,why",
+    [
+        ("raise ImportError('libdgl is for another system')", {}, "libdgl is for another system"),
+        ("raise ImportError", {"ZOO_WITHOUT_DGL": "1"}, "None"),
+        (None, {}, "None"),
+    ],
+)
+def test_the_own_graph_stands_in_where_dgl_does_not_import(tmp_path, found, variables, why):
+    hidden = "import sys\n"
+    if found:
+        (tmp_path / "dgl.py").write_text(found)
+    else:  # a finder that knows no DGL
+        hidden = "import importlib.machinery as m, sys\nfind = m.PathFinder.find_spec\n"
+        hidden += "m.PathFinder.find_spec = lambda n, *a: None if n == 'dgl' else find(n, *a)\n"
+    code = (
+        f"{hidden}sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT.parent)!r}]\nimport zoo.dgl\n"
+        "print(zoo.dgl.HAS_DGL, zoo.dgl.dgl.__name__, zoo.dgl.FAILURE)"
+    )
+    there = {key: value for key, value in os.environ.items() if key != "ZOO_WITHOUT_DGL"}
+    call = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(call, capture_output=True, text=True, env=there | variables)
+    assert done.stdout == f"False zoo.own_graph {why}\n", done.stderr
 
 
 def test_every_room_is_in_the_wheel():

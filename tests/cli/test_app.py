@@ -179,7 +179,7 @@ def test_schema_is_json(zoo):
 def test_doctor_finds_this_machine_in_order(zoo):
     done = zoo("doctor")
     assert done.returncode == 0, done.stdout
-    for word in ("torch", "dgl", "wheel", "gpu", "data", "cache"):
+    for word in ("torch", "dgl", "graphs", "gpu", "data", "cache"):
         assert word in done.stdout
 
 

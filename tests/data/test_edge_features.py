@@ -5,6 +5,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from needs_dgl import needs_dgl
 
 import zoo
 from zoo import Dataset, ZooError
@@ -56,6 +57,7 @@ def test_what_is_wrong_with_a_column_is_said(tmp_path, option, said):
         load_graph(path, edge_features=[option])
 
 
+@needs_dgl
 def test_objects_in_memory(tmp_path):
     graph = dgl.graph((torch.from_numpy(ENDS[:, 0]), torch.from_numpy(ENDS[:, 1])), num_nodes=4)
     graph.ndata["feat"], graph.ndata["label"] = torch.eye(4), torch.tensor([0, 1, 0, 1])

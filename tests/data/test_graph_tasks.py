@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from quick import every
 
 from zoo import Dataset
@@ -76,6 +77,7 @@ def test_several_labels_are_targets_with_names():
     assert data.labels == ("mass", "gap") and data.y.tolist() == [[0, 0], [1, 0.5], [2, 1]]
 
 
+@needs_dgl
 def test_tables_of_labels_that_dgl_saves(tmp_path):
     graphs = [dgl.graph(([0, 1], [1, 2]), num_nodes=3) for _ in range(3)]
     y = torch.tensor([[0.5, NAN, 1], [2, 3, 4], [5, 6, 7]])  # as many as nodes

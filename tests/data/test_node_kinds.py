@@ -8,6 +8,7 @@ import pandas
 import pytest
 import torch
 from heterographs import AUTHORS, PAPERS, SUBJECTS, acm, heterograph, pyg_dict
+from needs_dgl import needs_dgl
 
 import zoo as graphs
 from zoo import Dataset, ZooError, load_graph
@@ -126,6 +127,7 @@ def test_it_is_trained_and_better_than_words_alone(tmp_path):
     assert min(scores["gcn"], scores["gcn apart"]) > scores["mlp"] + 0.1
 
 
+@needs_dgl
 def test_graphs_of_dgl_and_pyg_are_the_same(tmp_path):
     graph = heterograph()
     dgl.save_graphs(str(tmp_path / "acm.bin"), [graph])
@@ -145,6 +147,7 @@ def test_graphs_of_dgl_and_pyg_are_the_same(tmp_path):
     assert int((made[0].y >= 0).sum()) == PAPERS
 
 
+@needs_dgl
 def test_whole_numbers_to_predict_are_known_of_one_kind_alone(tmp_path):
     graph = heterograph()
     years = torch.arange(PAPERS) - 3  # -1 is a number too
@@ -165,6 +168,7 @@ def test_whole_numbers_to_predict_are_known_of_one_kind_alone(tmp_path):
     assert int(targets.isnan().all(dim=1).sum()) == AUTHORS + SUBJECTS
 
 
+@needs_dgl
 def test_weights_of_some_kinds_of_edges():
     graph = heterograph()
     graph.edges["writes"].data["share"] = torch.full((graph.num_edges("writes"),), 0.5)

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from needs_dgl import BACKENDS
 
 from zoo.canonical_form import check_graph
 from zoo.dgl import dgl
@@ -293,7 +294,7 @@ def gradients(out, given):
     return torch.autograd.grad(out.sum(), given, **options)
 
 
-@pytest.mark.parametrize("backend", ["_Dgl", "_Bags", "_Torch", "_Csr"])
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", [torch.float, torch.double])
 @pytest.mark.parametrize("made", ["full", "near", "top", "causal"])
 def test_message_passing_on_them(made, kind, backend, monkeypatch):

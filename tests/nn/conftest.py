@@ -1,11 +1,12 @@
 """What runs along edges, on every back end."""
 
 import pytest
+from needs_dgl import BACKENDS
 
 from zoo.graphs import spmm
 
 
-@pytest.fixture(params=["_Dgl", "_Bags", "_Torch", "_Csr"])
+@pytest.fixture(params=BACKENDS)
 def backend(request, monkeypatch):
     """Each back end in turn, with a few edges at a time."""
     chosen = getattr(spmm, request.param)

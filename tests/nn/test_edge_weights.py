@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from twins import assert_twins
 
 import zoo
@@ -150,6 +151,7 @@ def test_self_loops_do_not_change_what_other_edges_weigh():
         assert torch.equal(found[0], found[0][back])
 
 
+@needs_dgl
 @pytest.mark.parametrize("direction", ["both", "in"])
 def test_a_canonical_graph_of_dgl_is_read_as_it_is(direction, tmp_path):
     made = graph(direction)

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from needs_dgl import BACKENDS, needs_dgl
 from twins import assert_twins
 
 import zoo
@@ -31,8 +32,6 @@ from zoo.nn.propagation import (
 )
 from zoo.system.environment import using_threads
 from zoo.testing import propagation_promises
-
-BACKENDS = ["_Dgl", "_Bags", "_Torch", "_Csr"]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -168,6 +167,7 @@ def test_edges_that_are_there_often_in_single_precision(backend):
     torch.testing.assert_close(edge_dot(graph, x, y), (x[src] * y[dst]).sum(-1))
 
 
+@needs_dgl
 @pytest.mark.parametrize("heads", [1, 3])
 def test_bags_in_single_precision(heads, monkeypatch):
     """Sums have the very bits of DGL's, whatever the number of threads; dot products are near."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from needs_dgl import needs_dgl
 
 from zoo.config.options import options_of
 from zoo.data.snapshots import Snapshots, with_columns
@@ -138,6 +139,7 @@ def test_gcn_gru(promise):
     promise()
 
 
+@needs_dgl
 @pytest.mark.parametrize("name", ["gru", "gcn-gru"])
 def test_renaming_nodes_renames_values(name):
     from zoo.dgl import dgl

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from needs_dgl import BACKENDS
 
 from zoo.config.options import pick
 from zoo.data.load import load_graph
@@ -103,7 +104,7 @@ def check_propagation_in_shares():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(n, 8, generator=generator, dtype=torch.double)
     weights = torch.randn(n, 8, generator=generator, dtype=torch.double)
-    for name in ("_Dgl", "_Bags", "_Torch", "_Csr"):
+    for name in BACKENDS:
         backend = getattr(spmm, name)
         spmm._backend = lambda graph, x, backend=backend: backend
         for propagate in ways:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from quick import every
 
 from zoo.config.options import pick
@@ -114,6 +115,7 @@ def test_clusters_are_silent(data, capfd):
     assert capfd.readouterr().out == ""
 
 
+@needs_dgl
 def test_clusters_are_those_of_dgl_itself(data, capfd):
     theirs = dgl.metis_partition_assignment(data.graph.long(), 3)
     assert torch.equal(clusters(data.graph, 3), theirs)

@@ -14,6 +14,7 @@ import typer
 from zoo.cli import console
 from zoo.errors import ZooError
 from zoo.system.files import check_place, user_path
+from zoo.system.signals import ENDING
 
 
 def typed_path(value: Path | None) -> Path | None:
@@ -190,8 +191,7 @@ def graceful_shutdown() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP)
-               if signal.getsignal(number) == signal.SIG_DFL]  # fmt: skip
+    numbers = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
     for number in numbers:
         signal.signal(number, interrupt)
     try:

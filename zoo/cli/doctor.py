@@ -17,6 +17,7 @@ from zoo.system.cache import cache_folder, data_folders
 
 TORCH_FIX = 'pip install "torch>=2.3"'
 DGL_FIX = f'pip install "dgl{"==1.1.3" if sys.version_info < (3, 12) else "==2.1.0"}" packaging'
+"""Of a DGL that is installed and does not import."""
 CUDA_FIX = "pip install --upgrade torch --index-url https://download.pytorch.org/whl/cu130"
 
 _HOME = str(Path(__file__).parents[2])  # of the zoo, installed or not
@@ -33,11 +34,16 @@ _PACKAGES = {
     "safetensors": "pip install safetensors",
     "matplotlib": "pip install matplotlib",
 }
+_GRAPHS = """import zoo.dgl as z
+if z.FAILURE: raise z.FAILURE
+print(m.version("dgl") if z.HAS_DGL else "hidden by ZOO_WITHOUT_DGL" if z.HIDDEN else "none",
+      z.HAS_DGL, z.STANDS_IN, sep="|")
+"""
+"""What is asked of DGL: its version, whether it is used, and whether graphbolt is missing."""
 _DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}
 """By the module where the name is another."""
 _EXTRA = {
     "torch": "torch.version.cuda, torch.cuda.is_available() and torch.cuda.get_device_name()",
-    "dgl": "zoo.dgl.STANDS_IN",
 }
 """What is printed of a package beside its version."""
 
@@ -74,7 +80,7 @@ def diagnose() -> int:
 
 
 def examine() -> list[Diagnosis]:
-    """Look at the packages, DGL's kernels, the GPU, and the folders of data and cache."""
+    """Look at the packages, the graphs, the GPU, and the folders of data and cache."""
     with ThreadPoolExecutor() as pool:  # each thread only waits for its process
         imports = dict(zip(_PACKAGES, pool.map(_import, _PACKAGES), strict=True))
     packages = [
@@ -82,19 +88,17 @@ def examine() -> list[Diagnosis]:
         for name, (works, answers) in imports.items()
     ]
     missing = Import(False, [""])
-    kernels, gpu = _kernels(imports.get("dgl", missing)), _gpu(imports.get("torch", missing))
+    graphs, gpu = _graphs(imports.get("dgl", missing)), _gpu(imports.get("torch", missing))
     python = Diagnosis("python", sys.version.split()[0])
-    return [python, *packages, kernels, gpu, _allocator(), *_folders()]
+    return [python, *packages, graphs, gpu, _allocator(), *_folders()]
 
 
 def _import(name: str) -> Import:
-    """Import a package in a new process."""
-    module = "zoo.dgl" if name == "dgl" else name
+    """Import a package in a new process, DGL as the zoo does."""
     # The metadata is read in the same process: ogb, for one, carries no __version__ attribute.
     answers = f"m.version({_DISTRIBUTIONS.get(name, name)!r}), {_EXTRA.get(name, '')}"
-    code = (
-        f"import sys; sys.path.append({_HOME!r}); import {module}, importlib.metadata as m; "
-        f"print(*({answers}), sep='|')"
+    code = f"import sys; sys.path.append({_HOME!r}); import importlib.metadata as m; " + (
+        _GRAPHS if name == "dgl" else f"import {name}; print(*({answers}), sep='|')"
     )
     environment = {**os.environ, "DGLBACKEND": "pytorch", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
@@ -106,17 +110,20 @@ def _import(name: str) -> Import:
     return Import(works, last.split("|") if works else [last])
 
 
-def _kernels(dgl: Import) -> Diagnosis:
+def _graphs(dgl: Import) -> Diagnosis:
+    """Say which graphs are in use, DGL's or the zoo's own."""
     if not dgl.works:
-        return Diagnosis("dgl kernels", "DGL does not import", DGL_FIX)
-    version, stands_in = dgl.answers
+        return Diagnosis("graphs", "the zoo's own, since DGL does not import")
+    version, used, stands_in = dgl.answers
+    if used == "False":
+        return Diagnosis("graphs", "the zoo's own; `.bin` files and heterographs need DGL")
     wheel = (
         "CUDA wheel"
         if "+cu" in version
         else "CPU wheel; on CUDA the zoo's torch kernels carry the graph work"
     )
     without = "; without graphbolt, which is for another torch and not needed"
-    return Diagnosis("dgl kernels", wheel + without * (stands_in == "True"))
+    return Diagnosis("graphs", "DGL's, a " + wheel + without * (stands_in == "True"))
 
 
 def _gpu(torch: Import) -> Diagnosis:

@@ -1,12 +1,12 @@
 """Products along the edges of a graph: sums (SpMM), dot products (SDDMM), and softmax.
 
 Edges lead from src u to dst v, in the order of their numbers in the graph; N(v) are the
-in-neighbours of v. What is asked of a graph is answered by one of the backends below: DGL's kernels
-where graph and features share a device, torch's embedding bags in single precision on a CPU, and
-torch's CSR products or blocks of edges elsewhere. None stores a row of features per edge, nor keeps
-one for the gradient. Half precision is computed in fp32, and what belongs to edges stays so. In the
-place of a graph a `Shard` of it will do: what its rows gather from is then fetched from the other
-processes first.
+in-neighbours of v. What is asked of a graph is answered by one of the backends below: torch's
+embedding bags in single precision on a CPU, else DGL's kernels where there is DGL and graph and
+features share a device, and torch's CSR products or blocks of edges elsewhere. None stores a row of
+features per edge, nor keeps one for the gradient. Half precision is computed in fp32, and what
+belongs to edges stays so. In the place of a graph a `Shard` of it will do: what its rows gather
+from is then fetched from the other processes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from zoo.canonical_form import derived
-from zoo.dgl import dgl
+from zoo.dgl import HAS_DGL, dgl
 from zoo.graphs.adjacency import Lists, edge_order, ends, lists, matrices, numbered, quiet_beta
 from zoo.graphs.shard import Graph, edges, sources
 from zoo.ops.precision import wide
@@ -85,7 +85,9 @@ def _backend(graph, x: Tensor) -> type[_Dgl | _Torch | _Traced]:
         return _Traced
     if graph.device != x.device or context().torch_only:
         return _Csr if x.is_cuda else _Torch
-    return _Bags if x.is_cpu and x.dtype == torch.float32 else _Dgl
+    if x.is_cpu and x.dtype == torch.float32:
+        return _Bags
+    return _Dgl if HAS_DGL else _Csr if x.is_cuda else _Torch
 
 
 def _ends(graph, x: Tensor) -> EdgeList:
@@ -101,7 +103,10 @@ class _Dgl:
     """DGL's own kernels, where the graph and the features are on one device."""
 
     spmm = staticmethod(_ends)
-    neighbour_sum = staticmethod(dgl.ops.copy_u_sum)
+
+    @staticmethod
+    def neighbour_sum(graph, x: Tensor) -> Tensor:
+        return dgl.ops.copy_u_sum(graph, x)
 
     @staticmethod
     def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
@@ -121,8 +126,8 @@ class _Dgl:
         return dgl.ops.u_mul_e_sum(numbered(graph), x, weights.unsqueeze(-1))
 
 
-class _Bags(_Dgl):
-    """Torch's embedding bags where DGL sums or multiplies rows; the rest is DGL's."""
+class _Bags:
+    """Torch's embedding bags, which sum rows of nodes or numbers of edges."""
 
     @staticmethod
     def spmm(graph, x: Tensor) -> SpMM:
@@ -131,6 +136,14 @@ class _Bags(_Dgl):
     @classmethod
     def neighbour_sum(cls, graph, x: Tensor) -> Tensor:
         return _neighbour_sum(x, cls.spmm(graph, x))
+
+    @staticmethod
+    def edge_sum(graph, source: Tensor, target: Tensor) -> Tensor:
+        return _AtEdges.apply(source, graph, True) + _AtEdges.apply(target, graph, False)
+
+    @staticmethod
+    def edge_softmax(graph, scores: Tensor) -> Tensor:
+        return _SoftmaxByNode.apply(scores, graph)
 
     @classmethod
     def edge_dot(cls, graph, source: Tensor, target: Tensor) -> Tensor:
@@ -290,8 +303,11 @@ class _SparseProduct(torch.autograd.Function):
 def place(graph: dgl.DGLGraph, device: torch.device | str) -> dgl.DGLGraph:
     """Return the graph on the device where DGL can hold it there, else the graph as it is.
 
-    A CPU-only DGL keeps its graphs on the CPU; propagation of CUDA features then runs on torch.
+    A CPU-only DGL keeps its graphs on the CPU, as the zoo's own graphs do; propagation of CUDA
+    features then runs on torch.
     """
+    if not HAS_DGL:
+        return graph
     try:
         return derived(graph.to(device), graph)
     except dgl.DGLError:
@@ -609,6 +625,62 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return _Sum.apply(gradient, ctx.spmm.turned()), None
+
+
+class _AtEdges(torch.autograd.Function):
+    """Give each edge the row of the node that it leads to or, `against` it, starts from, (E, H)."""
+
+    @staticmethod
+    def forward(ctx, x, graph, against):
+        ctx.graph, ctx.against = graph, against
+        return x.index_select(0, ends(graph, x.device)[0 if against else 1])
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _AtNodes.apply(grad, ctx.graph, ctx.against), None, None
+
+
+class _AtNodes(torch.autograd.Function):
+    """Sum the rows of the edges (E, H) that lead to each node or, `against` them, start from it."""
+
+    @staticmethod
+    def forward(ctx, rows, graph, against):
+        ctx.graph, ctx.against = graph, against
+        of = lists(graph, against)
+        return _summed(rows.detach().contiguous(), of._replace(others=_numbers(of)), None)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _AtEdges.apply(grad, ctx.graph, ctx.against), None, None
+
+
+class _SoftmaxByNode(torch.autograd.Function):
+    """The softmax of scores (E, H) over the edges that lead to the same node."""
+
+    @staticmethod
+    def forward(ctx, scores, graph):
+        of = lists(graph, False)
+        rows = scores.index_select(0, of.edges) if len(of.edges) else scores.contiguous()
+        peaks = torch.segment_reduce(rows, "max", offsets=of.offsets, unsafe=True)
+        weights = _AtEdges.apply(peaks, graph, False)
+        torch.sub(scores, weights, out=weights).exp_()
+        weights /= _AtEdges.apply(_AtNodes.apply(weights, graph, False), graph, False)
+        ctx.graph = graph
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx, grad):
+        (weights,) = ctx.saved_tensors
+        shares = weights * grad
+        sums = _AtNodes.apply(shares, ctx.graph, False)
+        across = _AtEdges.apply(sums, ctx.graph, False)
+        return torch.addcmul(shares, weights, across, value=-1), None
+
+
+def _numbers(of: Lists) -> Tensor:
+    """Return the numbers of the edges of lists, also where they are in order, (E,)."""
+    return of.edges if len(of.edges) else torch.arange(len(of.others), dtype=of.others.dtype)
 
 
 def summed(x: Tensor, of: Lists, weights: Tensor | None = None) -> Tensor:

@@ -28,6 +28,7 @@ from zoo.runs.run_folder import (
     read_summary,
 )
 from zoo.system.environment import code_sha256
+from zoo.system.signals import ENDING
 
 _PATIENCE = 30.0
 """Seconds that a training may take to end after Ctrl-C, before it is told again."""
@@ -135,8 +136,7 @@ def _summary_of(
     command = [sys.executable, "-P", "-m", "zoo", *map(str, words)]
     variables = {"OMP_NUM_THREADS": str(threads)} if threads else {}
     process = _run(command, {**os.environ, **variables})
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    if process.returncode in (128 + number for number in signals):
+    if process.returncode in (128 + number for number in (signal.SIGINT, *ENDING)):
         raise KeyboardInterrupt
     if process.returncode != 0:
         how = "was killed, as a rule for want of memory" if process.returncode < 0 else "failed"

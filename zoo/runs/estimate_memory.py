@@ -30,7 +30,13 @@ from zoo.runs.prepare import check_batching, check_task, task_of
 from zoo.runs.resolve import Plan
 from zoo.system import allocator
 from zoo.system.context import using
-from zoo.system.memory import available_memory, held_now, own_peak, peak_during
+from zoo.system.memory import (
+    available_memory,
+    counts_memory,
+    held_now,
+    own_peak,
+    peak_during,
+)
 from zoo.tasks.task import TASKS
 from zoo.training.batches import BATCHING, Batch, Batches, FullBatch, TrainingData
 from zoo.training.layerwise import Layerwise
@@ -121,8 +127,13 @@ def estimate(plan: Plan) -> Estimate:
     """Estimate the memory of a plan's training; its graph is read once.
 
     Raises:
-        ZooError: something is wrong with the data, or they are not one graph.
+        ZooError: something is wrong with the data, or they are not one graph; or this is not Linux.
     """
+    if not counts_memory():
+        raise ZooError(
+            "memory is estimated by what Linux counts in /proc, which is not here; a finished run "
+            "says what it took in `summary.json`, `peak_memory_bytes`."
+        )
     data, split = _load_data(plan)
     load = _load(plan, data, split)
     small = SmallGraphs(plan, data, split)

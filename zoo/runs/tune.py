@@ -34,7 +34,7 @@ from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import resume_run, run_recipe
 from zoo.runs.run_folder import is_summarised, read_summary
 from zoo.system.environment import choose_device
-from zoo.system.files import held, sqlite, write_whole
+from zoo.system.files import held_where_possible, sqlite, write_whole
 from zoo.training.batches import TrainingData
 from zoo.training.trainer import Hooks, fit
 
@@ -340,7 +340,7 @@ class Tuning:
             time.sleep(1.0)
             self.optuna.storages.fail_stale_trials(self.study)
         while True:
-            with contextlib.suppress(BlockingIOError), held(self.folder):
+            with contextlib.suppress(BlockingIOError), held_where_possible(self.folder):
                 summary = self._scored(**hooks)
                 return {**summary, "scored_before": self._scored_before(summary)}
             time.sleep(1.0)

@@ -194,8 +194,8 @@ def give_back() -> None:
     allocator = _running()
     if allocator:
         allocator.purge(getattr(ctypes.CDLL(None), allocator.function))
-    else:
-        ctypes.CDLL(None).malloc_trim(0)
+    elif hasattr(process := _process(), "malloc_trim"):
+        process.malloc_trim(0)
 
 
 def _has_tunables() -> bool:
@@ -215,7 +215,7 @@ def _set_by_user() -> bool:
 
 def _running() -> Allocator | None:
     """Return the allocator of this process, None for that of the C library."""
-    process = ctypes.CDLL(None)
+    process = _process()
     return next((known for known in ALLOCATORS if hasattr(process, known.function)), None)
 
 
@@ -230,6 +230,14 @@ def set_threshold(threshold: int) -> bool:
 def _mallopt(option: int, value: int) -> bool:
     """Set an option of glibc's `mallopt`; return whether it could be set."""
     try:
-        return bool(ctypes.CDLL(None).mallopt(option, value))
+        return bool(_process().mallopt(option, value))
     except (OSError, AttributeError):
         return False
+
+
+def _process() -> ctypes.CDLL | None:
+    """Return the functions of this process by name; None where they cannot be looked up."""
+    try:
+        return ctypes.CDLL(None)
+    except TypeError:  # on Windows
+        return None

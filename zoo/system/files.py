@@ -7,7 +7,6 @@ without a lock was left by a killed command, and is removed when something else 
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -20,6 +19,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from zoo.errors import ZooError
+
+try:
+    import fcntl
+except ImportError:  # of Python on Unix
+    fcntl = None  # type: ignore[assignment]
 
 _BEGINS, _ENDS = ".zoo-", ".draft"
 _DAY, _SHORT = 86_400, 2  # seconds
@@ -216,6 +220,8 @@ def _rights(path: Path, folder: Path) -> int:
 
 def _to_disk(path: Path) -> None:
     """Sync a file, or the names in a folder, to the disk."""
+    if os.name == "nt":  # it syncs no file that is open for reading, and no folder
+        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -229,14 +235,33 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         BlockingIOError: another process has locked it.
-        OSError: it is no folder, or its file system knows no locks.
+        OSError: it is no folder, or its system or file system knows no locks.
     """
+    if fcntl is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def held_where_possible(folder: Path) -> Iterator[None]:
+    """Lock a folder in a `with` block, or not, where the system knows no locks.
+
+    Raises:
+        BlockingIOError: another process has locked it.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder))
+        except BlockingIOError:
+            raise
+        except OSError:
+            stack.close()
+        yield
 
 
 REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM,

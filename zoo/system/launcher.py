@@ -23,6 +23,7 @@ from torch.multiprocessing import ProcessContext, ProcessExitedException
 
 from zoo.errors import ZooError
 from zoo.system.process_group import LOST, RENDEZVOUS, RUN, resume_command
+from zoo.system.signals import ENDING
 
 GRACE = 10.0
 """Seconds that processes have to end by themselves."""
@@ -48,9 +49,7 @@ def launch(processes: int, call: Callable[..., object], *arguments: object) -> i
     """
     logging.getLogger("torch.multiprocessing.spawn").setLevel(logging.CRITICAL)  # we say it
     with tempfile.TemporaryDirectory(prefix="zoo-", ignore_cleanup_errors=True) as folder:
-        before = {
-            number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)
-        }
+        before = {number: signal.signal(number, _leave) for number in ENDING}
         context = multiprocessing.start_processes(
             _run, (folder, processes, call, arguments), nprocs=processes, join=False, daemon=True
         )

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-import resource
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.system import allocator
+
+try:
+    import resource
+except ImportError:  # of Python on Unix
+    resource = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     import torch
@@ -72,17 +77,30 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def peak_memory(device: torch.device) -> int:
-    """Return the peak in bytes so far: of CUDA memory by torch, else of the whole process."""
+    """Return the peak in bytes so far: of CUDA memory by torch, else of the whole process.
+
+    0 where the system does not say.
+    """
     if device.type == "cuda":
         import torch
 
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if resource is None:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def held_now() -> int:
-    """Return the resident memory of the process in bytes, as Linux counts it."""
-    return _status("VmRSS")
+    """Return the resident memory of the process in bytes, as Linux counts it; 0 elsewhere."""
+    with contextlib.suppress(OSError):
+        return _status("VmRSS")
+    return 0
+
+
+def counts_memory() -> bool:
+    """Return whether the system counts what `peak_during` and `own_peak` look at, as Linux does."""
+    return held_now() > 0
 
 
 def peak_during(call: Callable[[], object], device: torch.device, *, at_hand: bool = False) -> int:

@@ -196,8 +196,9 @@ class Layerwise(FullBatch):
             )
         try:
             memmap = np.lib.format.open_memmap(path, "w+", np.float32, shape)
-            with path.open("r+b") as file:  # others may fill the disk meanwhile: take all of it now
-                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+            if hasattr(os, "posix_fallocate"):  # others may fill the disk meanwhile: take all now
+                with path.open("r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
         except OSError as error:
             raise ZooError(
                 f"`layerwise` cannot write {size:,} bytes to {path.parent.parent}: "

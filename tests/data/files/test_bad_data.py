@@ -12,6 +12,7 @@ import pandas
 import pyarrow
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from pyarrow import parquet
 from scipy import sparse
 
@@ -295,6 +296,7 @@ def test_what_is_no_graph_is_answered(case, tmp_path, zoo):
     assert hashes(tmp_path) == before
 
 
+@needs_dgl
 def test_a_file_of_dgl_that_is_cut_short_is_told_so_by_dgl(tmp_path):
     from zoo.dgl import dgl
 

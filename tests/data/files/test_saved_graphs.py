@@ -7,6 +7,7 @@ import networkx
 import numpy as np
 import pytest
 import torch
+from needs_dgl import needs_dgl
 
 from zoo import Dataset, ZooError, load_data, load_graph
 from zoo.canonical_form import FEATURE, WEIGHT
@@ -303,6 +304,7 @@ def test_the_first_bytes_tell_a_list(tmp_path):
     is_the_set(load_data(str(tmp_path / "old.pt"), task=GRAPHS))
 
 
+@needs_dgl
 def test_sets_in_files_of_dgl(tmp_path, monkeypatch, zoo, caplog):
     monkeypatch.chdir(tmp_path)
     graphs = []

@@ -5,6 +5,7 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from scipy import sparse
 
 from zoo import Dataset, ZooError, load_graph
@@ -71,6 +72,7 @@ def is_read(data):
         assert [found[a, b] for a, b in EDGES.tolist()] == W.tolist()
 
 
+@needs_dgl
 @pytest.mark.parametrize("kind", SHORT, ids=str)
 def test_short_numbers_are_read_as_float32(kind, tmp_path):
     x, weight = torch.tensor(X).to(kind), torch.tensor(W).to(kind)

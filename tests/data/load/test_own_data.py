@@ -8,6 +8,7 @@ import pandas
 import pyarrow
 import pytest
 import torch
+from needs_dgl import needs_dgl
 from pyarrow import parquet
 from scipy import io, sparse
 
@@ -302,6 +303,7 @@ def matrix():
     return sparse.coo_array((np.ones(5), np.array(PLACES).T), shape=(5, 5))
 
 
+@needs_dgl
 def test_dgl(tmp_path):
     graph = dgl.graph(tuple(np.array(PLACES).T), num_nodes=5)
     given = tensors()
@@ -383,6 +385,7 @@ def test_matrices(tmp_path):
             Dataset.from_scipy(wrong, X, Y)
 
 
+@needs_dgl
 @pytest.mark.parametrize("task", ["node-regression", "node-binary"])
 def test_without_labels_none_is_known(task, tmp_path):
     pyg, given = (

@@ -31,7 +31,7 @@ from zoo.data.dataset import Dataset
 from zoo.data.files.graph_arrays import PARTS, GraphArrays, check_masks
 from zoo.data.mapped.array_file import map_array
 from zoo.data.tables.read import SUFFIXES
-from zoo.dgl import dgl
+from zoo.dgl import HAS_DGL, DGLGraph, dgl
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import csc
 from zoo.system.memory import available_memory
@@ -227,13 +227,11 @@ def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:
     if labels.dtype.kind == "i" and labels.max() >= meta.classes:
         raise ZooError(f"labels.npy holds {labels.max()}, and there are {meta.classes} classes.")
     masks = _read_masks(arrays, meta)
-    # dgl.graph would read all indices to find the largest: `zoo data check` does that.
     none = torch.empty(0, dtype=getattr(torch, indices.dtype.name))
-    ends = (_tensor(indptr), _tensor(indices), none)
-    create = dgl.convert.create_from_edges
+    graph = _unread_graph((_tensor(indptr), _tensor(indices), none), meta.nodes)
     return Dataset(
         name=folder.resolve().name,
-        graph=mark_canonical(create("csc", ends, "_N", "_E", "_N", meta.nodes, meta.nodes)),
+        graph=mark_canonical(graph),
         x=_tensor(arrays["features"]),
         y=torch.from_numpy(labels),
         task=task,
@@ -249,6 +247,16 @@ def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:
         groups=arrays.get("groups"),
         learnt=meta.learnt and tuple(meta.learnt),
     )
+
+
+def _unread_graph(lists: tuple[torch.Tensor, ...], nodes: int) -> DGLGraph:
+    """Return the graph of these lists by target; none of the indices is read.
+
+    `dgl.graph` of DGL would read all to find the largest: `zoo data check` does that.
+    """
+    if not HAS_DGL:
+        return dgl.graph(("csc", lists), num_nodes=nodes)
+    return dgl.convert.create_from_edges("csc", lists, "_N", "_E", "_N", nodes, nodes)
 
 
 def _map(folder: Path, name: str, meta: Meta) -> np.ndarray:
