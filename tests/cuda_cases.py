@@ -82,6 +82,8 @@ MODELS_TRIED = [
     Case("graphgps", {"attention": "linear", "propagation": "mean"}),
     Case("graphormer"),
     Case("grit"),
+    Case("exphormer"),
+    Case("nagphormer"),
     Case("nodeformer", {"redraw": "step"}),
     Case("polynormer", {"local_epochs": 1, "attention": {**RBA, "inner": "linear"}}),
     Case("htgn", {"kernel": "sine"}),

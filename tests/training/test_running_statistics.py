@@ -66,7 +66,8 @@ def gaps(name, data, norm="batch", seed=0):
 @pytest.mark.parametrize("name", every(STILL, 4))
 def test_evaluation_agrees_with_training_from_the_fifth_epoch_on(name, data):
     """In the middle one of three trainings, whose last digits are those of a machine's kernels."""
-    assert statistics.median(max(gaps(name, data, seed=seed)[4:]) for seed in range(3)) <= 0.06
+    means = [statistics.mean(gaps(name, data, seed=seed)[4:]) for seed in range(3)]
+    assert statistics.median(means) <= 0.04
 
 
 def test_with_the_statistics_of_torch_it_does_not(data):

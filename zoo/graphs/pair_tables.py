@@ -236,9 +236,9 @@ def _of_all_pairs(matrix, sizes: np.ndarray, kind: str, steps: int, missing) -> 
         walks[0] = own[:, None] == columns
         for step in range(1, steps):
             walks[step] = matrix @ walks[step - 1]
-        numbers = walks.reshape(steps, -1).T
-        values[:, columns] = _VALUES[kind](numbers).reshape(count, len(columns), -1)
-    flat = torch.from_numpy(values.reshape(count * wide, -1))
+        numbers = walks.reshape(steps, count * len(columns)).T
+        values[:, columns] = _VALUES[kind](numbers).reshape(count, len(columns), len(missing))
+    flat = torch.from_numpy(values.reshape(count * wide, len(missing)))
     base = np.arange(count) * wide - begin
     return PairTable(flat, torch.from_numpy(missing), torch.from_numpy(base), None)
 

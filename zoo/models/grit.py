@@ -114,11 +114,11 @@ class GRIT(Model):
     def features(self, graph, x: Tensor) -> Tensor:
         """Return (N, dim) for x (N, in_dim)."""
         own = return_probabilities(graph, self.steps, x.device)
-        z = self.dropout(self.stem(x) + self.returns(own.to(x.dtype)))
+        z = self.dropout(self.stem(x) + self.returns(own.to(self.returns.weight.dtype)))
 
         def pairs(rows: Tensor, columns: Tensor) -> Tensor:
             walks = walk_probabilities(graph, rows, columns, self.steps)
-            return self.walks(walks.to(x.dtype))
+            return self.walks(walks.to(self.walks.weight.dtype))
 
         for layer in self.layers:
             z, pairs = layer(graph, z, pairs)

@@ -85,6 +85,8 @@ def attend_by_rows(
         ragged: where q, k and v (N, H, D) are the rows of sets of several sizes.
         width: numbers that there are of a pair and head meanwhile.
     """
+    if v.shape[-3] == 0:
+        return v
     if ragged is not None:
         buckets = ragged.buckets()
         parts = zip(*map(buckets.cut, (q, k, v, bias.nodes)), buckets.masks, strict=True)
