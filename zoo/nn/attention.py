@@ -78,7 +78,11 @@ def _by_kernels(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
     width = -(-width // 8) * 8 if v.is_cuda else width
     padded = (_padded(x, width) for x in (q, k, v))
     four = (x.reshape(sets, *x.shape[-3:]).transpose(1, 2) for x in padded)
-    masks = [None] * -(-sets // MOST_SETS) if mask is None else mask.to(v.dtype).split(MOST_SETS)
+    masks = (
+        [None] * max(1, -(-sets // MOST_SETS))
+        if mask is None
+        else mask.to(v.dtype).split(MOST_SETS)
+    )
     some = zip(*(x.split(MOST_SETS) for x in four), masks, strict=True)
     scale = q.shape[-1] ** -0.5
     outs = [functional.scaled_dot_product_attention(*part, scale=scale) for part in some]
