@@ -83,7 +83,7 @@ def interaction(graph: Graph, drawn: Drawn, device: torch.device) -> Interaction
         looks = tuple(look.__wrapped__ for look in looks)
     of_kind, union, order_of = looks
     kinds = [of_kind(graph, kind, drawn) for kind in drawn.kinds]
-    return Interaction(kinds, union(graph, drawn), upload(order_of(graph, drawn), device))
+    return Interaction(kinds, union(graph, drawn), order_of(graph, drawn, device))
 
 
 @per_graph
@@ -100,8 +100,8 @@ def _union(graph, drawn: Drawn) -> dgl.DGLGraph:
 
 
 @per_graph
-def _order(graph, drawn: Drawn) -> Tensor:
-    return _all_ends(graph, drawn)[1].argsort(stable=True)
+def _order(graph, drawn: Drawn, device: torch.device) -> Tensor:
+    return upload(_all_ends(graph, drawn)[1].argsort(stable=True), device)
 
 
 @operator(
@@ -115,7 +115,7 @@ def _order(graph, drawn: Drawn) -> Tensor:
 def _traced_order(
     number: int, cycles: int, virtual: int, seed: int, device: torch.device
 ) -> Tensor:
-    return upload(_order(graph_of(number), Drawn(cycles, virtual, seed)), device).clone()
+    return _order(graph_of(number), Drawn(cycles, virtual, seed), device).clone()
 
 
 def _all_ends(graph, drawn: Drawn) -> tuple[Tensor, Tensor]:
