@@ -16,6 +16,7 @@ import pytest
 from preloaded import run_preloaded
 
 import zoo
+from zoo.dgl import HAS_DGL
 from zoo.training.trainer import fit
 
 ROOT = Path(__file__).parent.parent
@@ -87,7 +88,7 @@ def test_a_command_is_run_as_in_a_new_process(tmp_path):
     sys.exit(f"{[name for name in sys.modules if name.startswith('zoo')]} {'dgl' in sys.modules}")
     """
     done = run_preloaded(["-c", code, "a"], tmp_path, OWN="mine")
-    assert done.returncode == 1 and done.stderr == "[] True\n"
+    assert done.returncode == 1 and done.stderr == f"[] {HAS_DGL}\n"
     assert done.stdout == f"{tmp_path} mine ['a']\n"
     (tmp_path / "zoo.py").write_text("import os\nos._exit(7 * (__name__ == '__main__'))\n")
     assert run_preloaded(["-m", "zoo"], tmp_path).returncode == 7

@@ -85,7 +85,7 @@ def test_it_loads_and_is_complete(name):
     assert write_out(load_recipe(write_out(recipe))) == write_out(recipe)
 
 
-@pytest.mark.parametrize("name", every(OF_EACH_KIND, 3))
+@pytest.mark.parametrize("name", every(OF_EACH_KIND, 5))
 def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data = copy.deepcopy(load_recipe(name).plain())
     small = {"dim": 8} if "dim" in data["model"] else {}

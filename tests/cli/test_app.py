@@ -407,7 +407,7 @@ def test_the_recipe_of_another_data_set_says_that_it_was_tuned_there(zoo):
         assert "tuned for" not in said and "leaves out" not in said
 
 
-def test_train_tune_and_compare_take_data_as_finetune_does(command, tmp_path):
+def test_train_tune_and_compare_take_data_as_finetune_does(command, preloaded_processes):
     quick = ["--quiet", "train.epochs=1", "seeds=[0]"]
     code, said, _ = command("train", "gcn", "--data", "{name: sbm, nodes: 60}", "--json", *quick)
     assert code == 0 and json.loads(said)["dataset"] == "sbm"

@@ -8,6 +8,7 @@ import pandas
 import pytest
 import torch
 from heterographs import heterograph, pyg_dict
+from needs_dgl import needs_dgl
 from quick import every
 
 from zoo.dgl import dgl
@@ -101,7 +102,7 @@ MODEL = {trade: ["model.direction=separate"], pyg: ["model.relations=2"]}
 
 @pytest.mark.parametrize(
     "build",
-    every([trade, customers, social, pyg, hetero], 2),
+    [*every([trade, customers, social, pyg], 2), pytest.param(hetero, marks=needs_dgl)],
     ids=lambda each: each.__name__,
 )
 def test_a_walk(tmp_path, zoo, build):

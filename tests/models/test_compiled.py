@@ -64,7 +64,7 @@ def check(model, backend, graph, x):
     return compiled
 
 
-@pytest.mark.parametrize("name", every(NAMES, 2))
+@pytest.mark.parametrize("name", every(NAMES, 3))
 def test_a_model_is_one_piece_and_answers_as_it_did(name, tiny):
     graph, x, _ = tiny
     pieces, options = Pieces(), options_of(MODELS[name])

@@ -33,7 +33,7 @@ PROMISES = [
 ENDINGS = tuple(f"-{spec}" for spec in attention_specs() if spec not in ("native", RBA))
 OTHERS = [each for each in PROMISES if str(each.of).endswith(ENDINGS)]
 
-LONG = [each for number, each in enumerate(OTHERS) if number % 3] + [
+LONG = [each for number, each in enumerate(OTHERS) if number % 5] + [
     each
     for each in PROMISES
     if (
@@ -45,7 +45,7 @@ LONG = [each for number, each in enumerate(OTHERS) if number % 3] + [
     )
     or (each.name == "any_heads_and_any_propagation_will_do" and str(each.of).startswith("2-"))
 ]
-"""Of other attentions than a model's own and random batches every third promise is kept, in turn.
+"""Of other attentions than a model's own and random batches every fifth promise is kept, in turn.
 Attention inside of random batches learns as those batches and that attention alone do, that
 inside of clusters as that in random batches, that to a codebook as softmax, and
 Performer's as the softmax that it estimates, softmax and linear attention in the models whose own

@@ -114,7 +114,7 @@ def test_a_row_of_several_targets_has_a_label_where_one_is_known():
     assert "labels: 33 of 34 nodes have one" in repr(data)
 
 
-def test_data_are_named_beside_a_model(tmp_path):
+def test_data_are_named_beside_a_model(tmp_path, preloaded_processes):
     run = zoo.train("gcn", SMALL, data={"name": "sbm", "nodes": 60}, runs=tmp_path)
     assert run.dataset == "sbm"
     found = zoo.compare("mlp", "gcn", data="karate", overrides=SMALL, runs=tmp_path)

@@ -58,7 +58,7 @@ def is_the_same(found, expected):
     return (found.losses, found.scores) == (expected.losses, expected.scores)
 
 
-@pytest.mark.parametrize("case", every(RECORDED, 3), ids=str)
+@pytest.mark.parametrize("case", every(RECORDED, 4), ids=str)
 def test_a_recorded_step_is_the_step(case):
     case = without_dropout(case)
     found = trained(case)

@@ -62,7 +62,7 @@ def hold(case):
         return model.to("cpu")
 
 
-@pytest.mark.parametrize("case", every(MODELS_TRIED + MODES_TRIED, 3), ids=str)
+@pytest.mark.parametrize("case", every(MODELS_TRIED + MODES_TRIED, 4), ids=str)
 def test_a_step_waits_once(case):
     model = hold(case)
     if case in MODELS_TRIED:

@@ -127,6 +127,8 @@ def installed_version(package: str) -> str | None:
     """Return the version of an installed package, of torch with its build; None where missing."""
     if package == "torch":  # its metadata need not say +cpu or +cu130
         return torch.__version__
+    if package == "dgl" and "zoo.dgl" in sys.modules and "dgl" not in sys.modules:
+        return None  # it is left aside, or does not import
     with contextlib.suppress(PackageNotFoundError):
         return version(package)
     if package == "graph-transformer-zoo":  # a checkout that is not installed

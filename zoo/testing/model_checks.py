@@ -6,6 +6,7 @@ saved, and carried over to another graph.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import tempfile
 from collections.abc import Iterable
@@ -338,13 +339,13 @@ def saved_and_loaded_it_answers_the_same(case: Case) -> None:
 def it_says_what_it_is(case: Case) -> None:
     """The docstring of its class has a line for each option, and its tasks are known."""
     model = MODELS[case.name]
-    said = model.__doc__ or ""
+    said = inspect.cleandoc(model.__doc__ or "")
     keep(
         said and "Args:" in said,
         f"the class {model.__name__} has no docstring with `Args:`. Write what the model is, an "
         "empty line, `Args:` and a line for each option: `zoo info` prints it.",
     )
-    missing = [key for key in options_of(model) if f"        {key}: " not in said]
+    missing = [key for key in options_of(model) if f"    {key}: " not in said]
     keep(
         not missing,
         f"the docstring of {model.__name__} says nothing about {', '.join(missing)}. Write a line "

@@ -8,6 +8,7 @@ no split. The same texts as nodes are in `zoo.data.texts`.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def _named(name: str, what: str) -> Callable[..., Samples]:
         return _load_tokens(path, name, vocabulary, longest, window, skip)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = f"{what}\n\n    Args:\n{(texts.__doc__ or '').partition('file.')[2][1:]}"
+    options = inspect.cleandoc(texts.__doc__ or "").partition("file.")[2][1:]
+    build.__doc__ = f"{what}\n\nArgs:\n{options}"
     return build
 
 
