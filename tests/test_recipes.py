@@ -85,7 +85,7 @@ def test_it_loads_and_is_complete(name):
     assert write_out(load_recipe(write_out(recipe))) == write_out(recipe)
 
 
-@pytest.mark.parametrize("name", every(OF_EACH_KIND, 5))
+@pytest.mark.parametrize("name", every(OF_EACH_KIND, 8))
 def test_two_epochs_run_on_a_tiny_graph(name, tmp_path):
     data = copy.deepcopy(load_recipe(name).plain())
     small = {"dim": 8} if "dim" in data["model"] else {}
@@ -108,7 +108,7 @@ def keys_of(data, path=()):
             yield from keys_of(value, (*path, key))
 
 
-@each_recipe
+@pytest.mark.parametrize("name", every(recipe_names(), 3))
 def test_each_misspelt_key_is_refused_with_the_right_word(name):
     content = raw(name)
     for path in keys_of(content):

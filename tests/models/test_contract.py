@@ -33,23 +33,30 @@ PROMISES = [
 ENDINGS = tuple(f"-{spec}" for spec in attention_specs() if spec not in ("native", RBA))
 OTHERS = [each for each in PROMISES if str(each.of).endswith(ENDINGS)]
 
-LONG = [each for number, each in enumerate(OTHERS) if number % 5] + [
+SHAPES = [
     each
     for each in PROMISES
-    if (
-        each.name == "it_memorises_the_tiny_graph"
-        and re.search(
-            "'inner'|clusters|codebook|performer|linear|softmax|(nodeformer|difformer).*rba",
-            str(each.of),
-        )
-    )
-    or (each.name == "any_heads_and_any_propagation_will_do" and str(each.of).startswith("2-"))
+    if each.name == "any_heads_and_any_propagation_will_do" and each not in OTHERS
 ]
-"""Of other attentions than a model's own and random batches every fifth promise is kept, in turn.
-Attention inside of random batches learns as those batches and that attention alone do, that
+
+SLOW_LEARNERS = (
+    "'inner'|clusters|codebook|performer|linear|softmax|(nodeformer|difformer).*rba|gcnii"
+)
+
+LONG = [
+    *(each for number, each in enumerate(OTHERS) if number % 5),
+    *(each for number, each in enumerate(SHAPES) if number % 3),
+    *(
+        each
+        for each in PROMISES
+        if each.name == "it_memorises_the_tiny_graph" and re.search(SLOW_LEARNERS, str(each.of))
+    ),
+]
+"""Of other attentions than a model's own and random batches every fifth promise is kept, in
+turn; of heads and propagations every third. Attention inside of random batches learns as those batches and that attention alone do, that
 inside of clusters as that in random batches, that to a codebook as softmax, and
 Performer's as the softmax that it estimates, softmax and linear attention in the models whose own
-they are; the two slowest models learn with their own; two heads do as one and five do."""
+they are; the slowest models learn with their own."""
 
 
 @zoo.testing.promises([each for each in PROMISES if each not in LONG])

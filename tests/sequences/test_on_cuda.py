@@ -24,7 +24,12 @@ OPTIONS = [
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *(("htgn-seq2seq", {"rank": 4, **each}) for each in OPTIONS),
+        *(
+            pytest.param(
+                "htgn-seq2seq", {"rank": 4, **each}, marks=[pytest.mark.slow] * (place % 2)
+            )
+            for place, each in enumerate(OPTIONS)
+        ),
         ("transformer-seq2seq", {}),
         ("transformer-seq2seq", {"window": 2}),
     ],
