@@ -52,11 +52,11 @@ LONG = [
         if each.name == "it_memorises_the_tiny_graph" and re.search(SLOW_LEARNERS, str(each.of))
     ),
 ]
-"""Of other attentions than a model's own and random batches every fifth promise is kept, in
-turn; of heads and propagations every third. Attention inside of random batches learns as those batches and that attention alone do, that
-inside of clusters as that in random batches, that to a codebook as softmax, and
-Performer's as the softmax that it estimates, softmax and linear attention in the models whose own
-they are; the slowest models learn with their own."""
+"""Of other attentions than a model's own and random batches every fifth promise is kept in turn,
+of heads and propagations every third. Attention inside of random batches learns as those batches
+and that attention alone do, that inside of clusters as that in random batches, that to a codebook
+as softmax, and Performer's as the softmax that it estimates, softmax and linear attention in the
+models whose own they are; the slowest models learn with their own."""
 
 
 @zoo.testing.promises([each for each in PROMISES if each not in LONG])
