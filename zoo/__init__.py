@@ -1,4 +1,4 @@
-"""A model zoo of graph transformers on DGL, every attention in random batches if you like.
+"""A model zoo of graph transformers on PyTorch, every attention in random batches if you like.
 
 The public names below are imported when they are first used: `import zoo` itself is quick, and
 works where DGL or torch is broken, so that `zoo doctor` can say what is wrong.

@@ -121,8 +121,8 @@ def walk_probabilities(graph: Graph, rows: Tensor, columns: Tensor, steps: int) 
 def return_probabilities(graph: Graph, steps: int, device: torch.device) -> Tensor:
     """Return P_ii of `walk_probabilities`, (N, steps) fp32."""
     nodes = torch.arange(facts(graph).nodes if facts(graph) else graph.num_nodes(), device=device)
-    each = nodes.unsqueeze(1)
-    return walk_probabilities(graph, each, each, steps).view(len(nodes), steps)
+    sets = nodes.unsqueeze(1)  # a node each
+    return walk_probabilities(graph, sets, sets, steps).view(len(nodes), steps)
 
 
 def _lengths(graph: Graph, rows: Tensor, columns: Tensor, hops: int, virtual: bool) -> Tensor:
