@@ -38,6 +38,8 @@ OPTIONS = {
         "full_heads": 1,
         "orders": 1,
         "order_weight": "identity",
+        "norm": "layer",
+        "epsilon": 0.0,
         "activation": True,
         "random_features": 50,
         "samples": NOISES,
@@ -208,9 +210,12 @@ PLAIN = {
 }
 
 
-def check():
-    """Check that logits, penalties and gradients of both agree without dropout and noise."""
-    graph, x, _ = work(70_000, 210_000, 16)  # large enough for the kernels of large graphs
+def check(nodes=70_000, edges=210_000):
+    """Check that logits, penalties and gradients of both agree without dropout and noise.
+
+    By default the graph is large enough for the kernels of large graphs.
+    """
+    graph, x, _ = work(nodes, edges, 16)
     for name, plain in PLAIN.items():
         options = {**OPTIONS[name], **({"samples": 0} if name == "nodeformer" else {})}
         model = created(name, 16, 32, 0.0, options)

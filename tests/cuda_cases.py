@@ -115,7 +115,7 @@ def all_of_them():
     for name in list_models(task="node-classification", context=False):
         known = options_of(MODELS[name])
         choices = {
-            "attention": [*attention_specs(MODELS[name].told), *more],
+            "attention": [*attention_specs(MODELS[name].pair_bias), *more],
             "propagation": list(PROPAGATIONS),
         }
         choices = {word: found for word, found in choices.items() if word in known}

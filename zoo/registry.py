@@ -103,7 +103,7 @@ class Model(nn.Module):
             the nodes that are not asked about, see `forward`.
         any_graph: whether its weights depend on the number of neither features nor classes, so that
             they answer for any graph as they are.
-        told: what its attention is told of each pair of nodes by a bias: `none`, numbers for its
+        pair_bias: what its attention reads of each pair of nodes: `none`, numbers for its
             `scores`, or `states`; only the attentions that take this are its to choose from.
         edge_weights: whether weights of edges count: in propagation along edges, and in attention
             to neighbours. Attention over all nodes ignores them.
@@ -130,7 +130,7 @@ class Model(nn.Module):
     alone: ClassVar[bool] = False
     context: ClassVar[bool] = False
     any_graph: ClassVar[bool] = False
-    told: ClassVar[Literal["none", "scores", "states"]] = "none"
+    pair_bias: ClassVar[Literal["none", "scores", "states"]] = "none"
     edge_weights: ClassVar[bool] = True
     without: ClassVar[dict[str, str]] = {}
     search: ClassVar[dict[str, Any]] = {}

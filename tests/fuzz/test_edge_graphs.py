@@ -60,7 +60,7 @@ def test_a_hub_of_100000_neighbours(hub, train):
 
 
 NOT_OF_PAIRS = [
-    name for name in list_models(task="node-classification") if MODELS[name].told == "none"
+    name for name in list_models(task="node-classification") if MODELS[name].pair_bias == "none"
 ]
 """Models but those that look at the pairs within a few edges, which on a star are all pairs."""
 

@@ -78,7 +78,7 @@ def test_every_attention_is_tried_alone_and_in_random_batches():
     assert inside == {each for each in ATTENTIONS if each not in ("rba", "clusters", "codebook")}
     tried = {(case.name, str(case.options.get("attention"))) for case in CASES}
     for name in list_models(task="node-classification"):
-        own = attention_specs(MODELS[name].told)
+        own = attention_specs(MODELS[name].pair_bias)
         takes = own if "attention" in options_of(MODELS[name]) else [None]
         assert {(name, str(each)) for each in takes} <= tried
 

@@ -9,7 +9,7 @@ from twins import assert_twins
 from zoo.errors import ZooError
 from zoo.graphs.examples import edgeless
 from zoo.nn import RandomBatchAttention, build_attend, naive, softmax
-from zoo.nn.attend import Attend, attentions_told
+from zoo.nn.attend import Attend, attentions_with_bias
 from zoo.ops import naive as loops
 from zoo.ops import pair_attention
 from zoo.ops.pair_attention import Bias
@@ -109,12 +109,12 @@ def test_no_number_of_all_pairs_is_stored(monkeypatch):
     monkeypatch.setattr(pair_attention, "KEPT", 0)
     weight = torch.randn(4, 2, requires_grad=True)
 
-    def told(rows, columns):
+    def of(rows, columns):
         return weight[(rows.unsqueeze(-1) - columns.unsqueeze(-2)) % 4].movedim(-1, -3)
 
     def step(attend, n):
         qkv = [torch.randn(n, 2, 8, requires_grad=True) for _ in range(3)]
-        bias = Bias(told, torch.arange(n))
+        bias = Bias(of, torch.arange(n))
         return peak_bytes(lambda: attend(*qkv, bias=bias).sum().backward())
 
     for attend in (softmax, RandomBatchAttention(softmax, 16)):
@@ -122,16 +122,16 @@ def test_no_number_of_all_pairs_is_stored(monkeypatch):
 
 
 def test_words_that_take_no_bias_are_refused():
-    assert attentions_told("scores") == ["native", "softmax", "rba"]
-    assert attentions_told("states") == ["native", "rba"]
-    build_attend({"name": "rba", "size": 4, "inner": "softmax"}, softmax, told="scores")
+    assert attentions_with_bias("scores") == ["native", "softmax", "rba"]
+    assert attentions_with_bias("states") == ["native", "rba"]
+    build_attend({"name": "rba", "size": 4, "inner": "softmax"}, softmax, pair_bias="scores")
     for spec in ("linear", "performer", {"name": "rba", "inner": "linear"}):
         with pytest.raises(ZooError, match=r"(linear|performer).*adds a bias.*softmax"):
-            build_attend(spec, softmax, told="scores")
+            build_attend(spec, softmax, pair_bias="scores")
     with pytest.raises(ZooError, match="replicated.*not shared"):
-        build_attend({"name": "rba", "shard": "replicated"}, softmax, told="scores")
+        build_attend({"name": "rba", "shard": "replicated"}, softmax, pair_bias="scores")
     with pytest.raises(ZooError, match="softmax: this model's own attention reads a state"):
-        build_attend("softmax", softmax, told="states")
+        build_attend("softmax", softmax, pair_bias="states")
 
 
 def test_numbers_of_nodes_may_be_any():

@@ -64,7 +64,7 @@ class Graphormer(Model):
         dropout: of the first features, of each half of a layer, and inside the feed-forward.
     """
 
-    told = "scores"
+    pair_bias = "scores"
     edge_weights = False
     paper = "Do Transformers Really Perform Badly for Graph Representation? (arXiv 2106.05234)"
     search: ClassVar = {
@@ -99,7 +99,7 @@ class Graphormer(Model):
         self.layers = nn.ModuleList(
             Layer(
                 MultiHead(dim, heads),
-                build_attend(attention, softmax, layer, told=self.told),
+                build_attend(attention, softmax, layer, pair_bias=self.pair_bias),
                 FeedForward(dim, expansion, dropout),
                 [build_norm(norm, dim) for _ in range(2)],
                 dropout=dropout,
@@ -116,12 +116,12 @@ class Graphormer(Model):
             degree = in_degrees(graph, x.device).long() - 1  # without the self-loop
             z = z + functional.embedding(degree.clamp(0, len(self.degree) - 1), self.degree)
         z = self.dropout(z)
-        bias = self.pair_bias(graph, x.device)
+        bias = self.bias_of_pairs(graph, x.device)
         for layer in self.layers:
             z = layer(graph, z, bias)
         return self.norm(z)
 
-    def pair_bias(self, graph, device: torch.device):
+    def bias_of_pairs(self, graph, device: torch.device):
         """Return the bias (..., H, R, C) as a function of rows (..., R) and columns (..., C)."""
         last = self.last_nodes(graph, device) if self.virtual_node else None
 

@@ -68,7 +68,7 @@ class GRIT(Model):
         dropout: of the first features, of both halves of a layer, and inside the feed-forward.
     """
 
-    told = "states"
+    pair_bias = "states"
     edge_weights = False
     paper = "Graph Inductive Biases in Transformers without Message Passing (arXiv 2305.17589)"
     search: ClassVar = {
@@ -101,7 +101,7 @@ class GRIT(Model):
         self.layers = nn.ModuleList(
             Layer(
                 MultiHead(dim, heads),
-                build_attend(attention, pair_attention, layer, told=self.told),
+                build_attend(attention, pair_attention, layer, pair_bias=self.pair_bias),
                 PairStates(dim, heads, update=update_pairs and layer < layers - 1),
                 FeedForward(dim, expansion, dropout),
                 [build_norm(norm, dim) for _ in range(2)],
@@ -176,14 +176,14 @@ class Layer(nn.Module):
         q, k, v = self.attention.split(z)  # (N, H, D / H) each
         states = self.states
 
-        def told(rows: Tensor, columns: Tensor):
+        def bias(rows: Tensor, columns: Tensor):
             return states(pairs(rows, columns))
 
         def updated(rows: Tensor, columns: Tensor) -> Tensor:
             return states.updated(pairs(rows, columns), q[rows], k[columns])
 
         room = functional.pad(v, (0, v.shape[-1]))  # beside v, for the mean of s
-        gathered, s = self.attend(graph, q, k, room, told).chunk(2, -1)
+        gathered, s = self.attend(graph, q, k, room, bias).chunk(2, -1)
         gathered = gathered + torch.einsum("nhd,hde->nhe", s, states.value.to(s.dtype))
         out = self.attention.join(gathered)
         logs = in_degrees(graph, z.device).to(z.dtype).log1p().unsqueeze(1)
@@ -224,9 +224,9 @@ def pair_attention(
     return attend_by_rows(_rows, q, k, v, bias, ragged=ragged, width=4 * q.shape[-1])
 
 
-def _rows(q: Tensor, k: Tensor, v: Tensor, told, mask: Tensor | None) -> Tensor:
+def _rows(q: Tensor, k: Tensor, v: Tensor, bias, mask: Tensor | None) -> Tensor:
     """Return (S, R, H, 2 D) for q (S, R, H, D), k (S, N, H, D) and v (S, N, H, 2 D)."""
-    factor, term, score = told
+    factor, term, score = bias
     s = pair_features(q, k, factor, term)  # (S, R, N, H, D)
     scores = torch.einsum("srjhd,hd->shrj", s, score.to(s.dtype))
     weights = (scores if mask is None else scores + mask).softmax(-1).to(v.dtype)

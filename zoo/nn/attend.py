@@ -16,7 +16,7 @@ from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.nn.sets import per_set, takes_graph
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
-from zoo.ops.pair_attention import Bias, OfPairs, Told, for_bias, takes_bias
+from zoo.ops.pair_attention import Bias, OfPairs, PairBias, for_bias, takes_bias
 from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.registry import as_values
 
@@ -46,7 +46,7 @@ class Attend(nn.Module):
         """Return (N, H, E), for q and k (N, H, D) and v (N, H, E).
 
         With a `bias`, a function of the numbers of nodes, rows (..., R) and columns (..., C), each
-        set is told of its own pairs alone; the attention has to take one, see `build_attend`.
+        set reads its own pairs alone; the attention has to take one, see `build_attend`.
 
         Raises:
             ZooError: the nodes at hand are some of those to attend to, and sums do not do.
@@ -63,7 +63,7 @@ class Attend(nn.Module):
             return as_values(attention(q, k, v, graph=graph), v)
         ragged = ragged_of(graph, v.device) if takes_ragged(attention) else None
         if bias is not None:
-            attention, nodes = _told(attention, bias), torch.arange(len(v), device=v.device)
+            attention, nodes = _with_bias(attention, bias), torch.arange(len(v), device=v.device)
             if ragged is None:
                 return per_graph(attention, graph, q, k, v, nodes)
             return attention(q, k, v, nodes, ragged=ragged)
@@ -76,7 +76,7 @@ def _values(attention: Attention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return as_values(attention(q, k, v), v)
 
 
-def _told(attention: Attention, of: OfPairs) -> Callable[..., Tensor]:
+def _with_bias(attention: Attention, of: OfPairs) -> Callable[..., Tensor]:
     """Return an attention that is also given the numbers of the nodes of its sets, (..., N)."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, nodes: Tensor, **ragged: Ragged) -> Tensor:
@@ -85,36 +85,38 @@ def _told(attention: Attention, of: OfPairs) -> Callable[..., Tensor]:
     return attend
 
 
-def build_attend(spec: Spec, native: Attention, layer: int = 0, *, told: Told = "none") -> Attend:
+def build_attend(
+    spec: Spec, native: Attention, layer: int = 0, *, pair_bias: PairBias = "none"
+) -> Attend:
     """Return the attention that a recipe's word names, applied to graphs.
 
     Args:
         spec: a word of `ATTENTIONS`, or `{name: rba, size: 512}`.
         native: the model's own attention.
         layer: the number of the layer, so that layers draw other numbers.
-        told: what it is going to be told of each pair by a bias: numbers for its `scores`, or
+        pair_bias: what it is given of each pair by a bias: numbers for its `scores`, or
             `states`, which the model's own attention alone can read.
 
     Raises:
         ZooError: an unknown word or option, or an attention that takes no such bias.
     """
     attention = pick(ATTENTIONS, spec, native, layer)
-    if told not in ("none", takes_bias(attention)):
-        raise ZooError(_NOT_TOLD[told].format(spec=spec))
+    if pair_bias not in ("none", takes_bias(attention)):
+        raise ZooError(_NO_BIAS[pair_bias].format(spec=spec))
     return Attend(attention)
 
 
-def attentions_told(told: Told) -> list[str]:
+def attentions_with_bias(pair_bias: PairBias) -> list[str]:
     """Return the words of the attentions that take what a model tells them of pairs of nodes."""
 
-    @for_bias(told)
+    @for_bias(pair_bias)
     def native(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return v
 
     words = [*ATTENTIONS]
-    if told == "none":
+    if pair_bias == "none":
         return words
-    return [word for word in words if takes_bias(pick(ATTENTIONS, word, native, 0)) == told]
+    return [word for word in words if takes_bias(pick(ATTENTIONS, word, native, 0)) == pair_bias]
 
 
 def takes_projected(attention: Attention) -> bool:
@@ -144,7 +146,7 @@ def per_graph(function: Callable[..., Tensor], graph: Graph | None, *tensors: Te
     return per_set(function, [size for size in node_counts(graph) if size], *tensors)
 
 
-_NOT_TOLD = {
+_NO_BIAS = {
     "scores": "attention {spec}: this model adds a bias to the score of each pair of nodes, which "
     "this attention has not; write `native`, `softmax`, or `rba` around one of these, not shared.",
     "states": "attention {spec}: this model's own attention reads a state of each pair of nodes, "

@@ -26,7 +26,7 @@ from zoo.ops.chunked_attention import (
     private_draws,
 )
 from zoo.ops.global_sums import Sums, is_by_sums
-from zoo.ops.pair_attention import Bias, Told, takes_bias
+from zoo.ops.pair_attention import Bias, PairBias, takes_bias
 from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.ops.random_order import Kept, drawn, random_order, seed_of
 from zoo.system.context import context
@@ -64,15 +64,15 @@ def random_batches(
     if not len(order):
         return attend(q, k, v)
     permuted = [x.index_select(-3, order) for x in (q, k, v)]
-    told = {}
+    keywords = {}
     outs = []
     for rows, p in even_batches(len(order), size):  # of two sizes at most
         batches = [x[..., rows.start : rows.stop, :, :] for x in permuted]
         batches = [x.unflatten(-3, (-1, p)) for x in batches]  # (..., batches, p, H, D)
         if bias is not None:
             nodes = bias.nodes.index_select(-1, order[rows.start : rows.stop])
-            told = {"bias": bias._replace(nodes=nodes.unflatten(-1, (-1, p)))}
-        outs.append(attend(*batches, **told).flatten(-4, -3))
+            keywords = {"bias": bias._replace(nodes=nodes.unflatten(-1, (-1, p)))}
+        outs.append(attend(*batches, **keywords).flatten(-4, -3))
     return torch.cat(outs, dim=-3).index_select(-3, torch.argsort(order))
 
 
@@ -149,7 +149,7 @@ class RandomBatchAttention(nn.Module):
         return by_itself and takes_ragged(self.attend)
 
     @property
-    def takes_bias(self) -> Told:
+    def takes_bias(self) -> PairBias:
         """What a batch is told of its pairs of nodes; nothing where processes share the nodes."""
         return takes_bias(self.attend) if self.shard == "none" else "none"
 
@@ -169,24 +169,26 @@ class RandomBatchAttention(nn.Module):
         where q, k and v (N, H, D) are the rows of sets of several sizes; a `bias` for one that
         takes it, which then decides by itself what it keeps for the gradient.
         """
-        told = {} if bias is None else {"bias": bias}
+        keywords = {} if bias is None else {"bias": bias}
         if ragged is not None:
-            return self._in_ragged_batches(q, k, v, ragged, told)
+            return self._in_ragged_batches(q, k, v, ragged, keywords)
         n = q.shape[-3]
         if sums is not None:
             return self.attend(q, k, v, sums=sums)
         if self.size >= n or not (self.training or self.seeds):
-            return self.attend(q, k, v, **told)
+            return self.attend(q, k, v, **keywords)
         if self.training:
             return self._in_batches(q, k, v, *_drawn_order(n, q.device), bias)
         outs = [self._in_batches(q, k, v, order, None, bias) for order in self._fixed(n, q.device)]
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
-    def _in_ragged_batches(self, q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, told) -> Tensor:
+    def _in_ragged_batches(
+        self, q: Tensor, k: Tensor, v: Tensor, ragged: Ragged, keywords
+    ) -> Tensor:
         """Attend in the batches of all sets at once; sets of one size are dealt alike."""
         dealt = [size for size in ragged.distinct() if size > self.size]
         if not dealt or not (self.training or self.seeds):
-            return self.attend(q, k, v, ragged=ragged, **told)
+            return self.attend(q, k, v, ragged=ragged, **keywords)
         if self.training:
             draws = [_drawn_order(size, q.device) for size in dealt]
             partitions = [[order for order, _ in draws]]
@@ -198,7 +200,7 @@ class RandomBatchAttention(nn.Module):
         for orders in partitions:
             batches = ragged.divided(self.size, dict(zip(dealt, orders, strict=True)))
             with private_draws(seed, 0, v.device):
-                outs.append(self.attend(q, k, v, ragged=batches, **told))
+                outs.append(self.attend(q, k, v, ragged=batches, **keywords))
         return outs[0] if len(outs) == 1 else torch.stack(outs).mean(0)
 
     def _fixed(self, n: int, device: torch.device) -> Iterator[Tensor]:

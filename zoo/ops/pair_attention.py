@@ -24,7 +24,7 @@ AT_ONCE = 2**22
 KEPT = 2**26
 """Numbers of all pairs beyond which nothing is kept of them, and blocks are attended to again."""
 
-Told = Literal["none", "scores", "states"]
+PairBias = Literal["none", "scores", "states"]
 """What an attention takes of each pair: nothing, H numbers added to its scores, or a state."""
 
 OfPairs = Callable[[Tensor, Tensor], Any]
@@ -44,23 +44,23 @@ class Bias(NamedTuple):
     nodes: Tensor
 
 
-def for_bias(told: Told) -> Callable[[Callable], Callable]:
+def for_bias(kind: PairBias) -> Callable[[Callable], Callable]:
     """Mark an attention `(q, k, v, *, bias=None)` that is told something of pairs, and what."""
 
     def mark(attend: Callable) -> Callable:
-        attend.takes_bias = told  # type: ignore[attr-defined]
+        attend.takes_bias = kind  # type: ignore[attr-defined]
         return attend
 
     return mark
 
 
-def takes_bias(attend: Callable) -> Told:
+def takes_bias(attend: Callable) -> PairBias:
     """Return what an attention takes of each pair."""
     return has_mark(attend, "takes_bias") or "none"
 
 
 Rows = Callable[[Tensor, Tensor, Tensor, Any, Tensor | None], Tensor]
-"""`(q (S, R, H, D), k (S, N, H, D), v (S, N, H, E), told, mask)` to (S, R, H, E); a mask
+"""`(q (S, R, H, D), k (S, N, H, D), v (S, N, H, E), bias, mask)` to (S, R, H, E); a mask
 (S, 1, 1, N) is -inf where a column is none."""
 
 
@@ -101,8 +101,8 @@ def _of_sets(rows: Rows, q, k, v, nodes, mask: Tensor | None, of: OfPairs, width
 
     def block(sets: slice, some: slice, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         own = None if mask is None else mask[sets].to(v.dtype)
-        told = of(nodes[sets, some], nodes[sets])
-        return rows(q[sets, some], k[sets], v[sets], told, own)
+        values = of(nodes[sets, some], nodes[sets])
+        return rows(q[sets, some], k[sets], v[sets], values, own)
 
     count, n, heads = v.shape[:3]
     many = count * n * n * heads * width > KEPT and torch.is_grad_enabled()

@@ -10,10 +10,10 @@ from torch import Tensor
 from zoo.config.options import Spec, options_of, pick
 from zoo.errors import ZooError, unknown
 from zoo.graphs.examples import tiny_graph
-from zoo.nn.attend import attentions_told
+from zoo.nn.attend import attentions_with_bias
 from zoo.nn.attention import ATTENTIONS, linear
 from zoo.nn.sets import stands_alone
-from zoo.ops.pair_attention import Told
+from zoo.ops.pair_attention import PairBias
 from zoo.registry import MODELS, Model, Output, discover, name_of
 from zoo.tasks.labels import TRANSLATION
 from zoo.weights.create import create_model
@@ -41,15 +41,15 @@ class Case(NamedTuple):
         return create_model(self.name, in_dim, out_dim, **self.options, **more)
 
 
-def attention_specs(told: Told = "none") -> list[Spec]:
+def attention_specs(pair_bias: PairBias = "none") -> list[Spec]:
     """Return every attention of the table, and random batches around each that takes sets.
 
     Those of sets of some size, such as random batches, have three of them in the tiny graph.
 
     Args:
-        told: those alone that take what a model tells them of pairs, see `zoo.registry.Model`.
+        pair_bias: those alone that take what a model tells them of pairs, see `zoo.registry.Model`.
     """
-    words = attentions_told(told)
+    words = attentions_with_bias(pair_bias)
     sized = {word: {"name": word, "size": 4} for word in words if "size" in _options(word)}
     takes_sets = [word for word in words if not stands_alone(pick(ATTENTIONS, word, linear, 0))]
     inner = [word for word in takes_sets if word not in ("native", "rba")]
@@ -84,7 +84,8 @@ def model_cases(model: str | type[Model], **options: Any) -> list[Case]:
     if "attention" in options or "attention" not in options_of(MODELS[name]):
         return [Case(name, options)]
     return [
-        Case(name, {"attention": spec, **options}) for spec in attention_specs(MODELS[name].told)
+        Case(name, {"attention": spec, **options})
+        for spec in attention_specs(MODELS[name].pair_bias)
     ]
 
 

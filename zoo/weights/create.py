@@ -13,7 +13,7 @@ import torch
 from zoo.config.metadata import About
 from zoo.config.options import Count, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
-from zoo.nn.attend import attentions_told
+from zoo.nn.attend import attentions_with_bias
 from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, Model, check_head, check_parts, discover, name_of
 from zoo.system.memory import available_memory
@@ -237,4 +237,4 @@ def list_models(
 def _attentions(model: type[Model]) -> Iterable[str]:
     option = options_of(model).get("attention")
     table = (option and table_of(option)) or {}
-    return table if model.told == "none" else attentions_told(model.told)
+    return table if model.pair_bias == "none" else attentions_with_bias(model.pair_bias)
