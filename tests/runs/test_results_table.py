@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import friedmanchisquare
 
+from zoo.cli import result_tables
 from zoo.errors import ZooError
 from zoo.runs.compare import candidates, compare, finished_runs
 from zoo.runs.results_table import (
@@ -110,6 +111,20 @@ def test_shares_are_written_in_percent_and_errors_as_they_are():
     assert plain["mean"].max() == 4.0  # the other is a copy
 
 
+def test_one_graph_is_printed_in_percent_too(runs, command, capsys):
+    """`--percent` reached the table of several graphs alone."""
+    _, said, _ = command("results", runs, "--json")
+    summaries = [row for row in json.loads(said) if row["graph"] == "sbm, classes 3"]
+    best, other = summaries
+    other["difference"] = {"mean": -0.0312, "low": -0.0725, "high": 0.0101, "pairs": 3,
+                           "splits": 3, "noise": True, "from": "the best"}  # fmt: skip
+    result_tables.comparison(summaries, percent=True)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("accuracy in % on ")
+    assert f"{100 * best['test']['mean']:.2f} ± {100 * best['test']['std']:.2f}" in said[2]
+    assert said[3].split()[-5:] == ["-3.12", "-7.25", "to", "+1.01", "noise"]
+
+
 def test_what_is_not_tested_is_named():
     single = rows({"gcn": {"cora": 0.8}, "mlp": {"cora": 0.5}})
     for row in single:
@@ -202,6 +217,10 @@ def test_the_finished_runs_of_a_folder_are_a_table(runs, command):
     assert line.count("±") == 2 and "Read from finished runs" not in said
     assert "sbm, classes 3: On other splits than gf-sbm" in " ".join(said.split())
     assert table.read_text().count(r"\textbf") == 2
+    code, said, _ = command("results", runs, "--model", "mlp", "--percent")
+    assert code == 0 and "gcn" not in said and "accuracy in %" in said.lower()
+    code, _, told = command("results", runs, "--model", "gcn", "--dataset", "cora")
+    assert code == 2 and "no finished run of gcn on cora in" in told and "mlp on sbm" in told
     code, _, told = command("results", runs / "notes")
     assert code == 2 and "there is no finished run in" in told
 

@@ -1,7 +1,7 @@
 """Tables of results: of a run, a fine-tuning, an evaluation, a comparison, a reproduction."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -162,11 +162,15 @@ def _classes(rows: list[dict[str, Any]]) -> None:
         out.print(f"The {CLASSES} most frequent of {len(rows):,} classes; --json has all of them.")
 
 
-def comparison(summaries: list[dict[str, Any]]) -> None:
+def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
     """Print a row per run, the best score first and in bold, its cost, and sentences about them."""
     from zoo.runs.compare import difference_notes, is_marked, mark_notes, other_notes
+    from zoo.runs.results_table import row_in_percent, written_as
 
+    if percent:
+        summaries = [row_in_percent(row) for row in summaries]
     best = summaries[0]
+    write = written_as(best["metric"])
     scores, costs = Table(box=None, pad_edge=False), Table(box=None, pad_edge=False)
     for table, columns in (
         (scores, ("test", "difference", "95 % interval")),
@@ -178,8 +182,10 @@ def comparison(summaries: list[dict[str, Any]]) -> None:
     scores.add_column("", no_wrap=True)
     for row in summaries:
         name = plain(row["recipe"] + (" *" if is_marked(row) else ""))
-        test = with_deviation(row["test"])
-        scores.add_row(name, f"[bold]{test}[/]" if row is best else test, *_difference(row, best))
+        test = with_deviation(row["test"], write)
+        scores.add_row(
+            name, f"[bold]{test}[/]" if row is best else test, *_difference(row, best, write)
+        )
         costs.add_row(
             name,
             str(row["test"]["runs"]),
@@ -192,7 +198,7 @@ def comparison(summaries: list[dict[str, Any]]) -> None:
     if heuristics := best.get("heuristics"):
         scores.add_section()
         for name, score in heuristics.items():
-            scores.add_row(plain(name), with_deviation(score))
+            scores.add_row(plain(name), with_deviation(score, write))
     less = ", of which less is better" if lower_is_better(best["metric"]) else ""
     out.print(plain(f"{best['metric']} on {best['dataset']}{less}"), soft_wrap=True)
     out.print(scores)
@@ -225,15 +231,18 @@ def results(scores: "DataFrame", notes: Sequence[str]) -> None:
         out.print(plain(note))
 
 
-def _difference(row: dict[str, Any], best: dict[str, Any]) -> tuple[str, str, str]:
+def _difference(
+    row: dict[str, Any], best: dict[str, Any], write: Callable[[float], str]
+) -> tuple[str, str, str]:
     """Return the difference of a row from the best, its interval, and `noise` where it is that."""
     difference = row["difference"]
     if difference is None:
         return ("best" if row is best else "", "", "")
-    mean, low = signed(difference["mean"]), difference["low"]
+
+    mean, low = signed(difference["mean"], write), difference["low"]
     if low is None:
         return mean, "", "one run" if difference["pairs"] == 1 else "all alike"
-    interval = f"{signed(low)} to {signed(difference['high'])}"
+    interval = f"{signed(low, write)} to {signed(difference['high'], write)}"
     return mean, interval, "noise" if difference["noise"] else ""
 
 

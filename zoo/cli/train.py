@@ -387,9 +387,7 @@ LatexFile, CsvFile, MarkdownFile, FigureFile = (
     )
 )
 
-Percent = Annotated[
-    bool, typer.Option("--percent", help="Of such a table: 84.32 in the place of 0.8432.")
-]
+Percent = Annotated[bool, typer.Option("--percent", help="84.32 in the place of 0.8432.")]
 
 
 @app.command()
@@ -479,6 +477,12 @@ def results(
     runs: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A folder of runs.", callback=typed_path)
     ] = Path("runs"),
+    model: Annotated[
+        list[str] | None, typer.Option(help="Runs of this model alone; again for more.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Runs on this data set alone; again for more.")
+    ] = None,
     latex: LatexFile = None,
     csv: CsvFile = None,
     markdown: MarkdownFile = None,
@@ -489,6 +493,7 @@ def results(
     """Put the finished runs of a folder into one table, and train nothing.
 
     zoo results
+    zoo results --dataset cora --model gcn --model sgformer
     zoo results runs --latex table.tex --figure scores.pdf
 
     A row is a model, a column a graph. The best of each graph is bold, and
@@ -501,7 +506,8 @@ def results(
     from zoo.runs.results_table import check_files
 
     files = check_files({"latex": latex, "csv": csv, "markdown": markdown, "figure": figure})
-    entries = finished_runs(runs, console.remark)
+    chosen = {"models": model or [], "datasets": dataset or []}
+    entries = finished_runs(runs, console.remark, **chosen)
     summaries = side_by_side(entries, runs=runs, tell=console.remark)
     _tell_comparison(summaries, files, percent, as_json)
 
@@ -519,7 +525,7 @@ def _tell_comparison(
     if as_json:
         typer.echo(json.dumps(summaries))
     elif scores["graph"].nunique() == 1:
-        result_tables.comparison(summaries)
+        result_tables.comparison(summaries, percent)
     else:
         result_tables.results(scores, told)
     for path in files:

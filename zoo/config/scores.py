@@ -1,7 +1,7 @@
 """Scores: which can be compared, which are better, means, and differences in pairs."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,19 +51,19 @@ def differing_target(dataset: "Spec", other: "Spec") -> str | None:
     return None
 
 
-def figure(value: float, sign: str = "") -> str:
+def figure(value: float) -> str:
     """Return a score as it is printed: four decimals, or digits that count where these say nothing.
 
     >>> figure(0.98151), figure(8.07e-9), figure(11873060.47)
     ('0.9815', '8.07e-09', '1.187e+07')
     """
     small, large = 0 < abs(value) < 5e-4, abs(value) >= 1e6
-    return f"{value:{sign}{'.3g' if small else '.4g' if large else '.4f'}}"
+    return f"{value:{'.3g' if small else '.4g' if large else '.4f'}}"
 
 
-def signed(value: float) -> str:
-    """Return a difference of scores as it is printed, as `figure` and with its sign."""
-    return figure(value, "+")
+def signed(value: float, write: Callable[[float], str] = figure) -> str:
+    """Return a difference of scores as it is printed, with its sign."""
+    return f"{'-' if value < 0 else '+'}{write(abs(value))}"
 
 
 def spread(scores: list[float]) -> dict[str, float | int | None]:
@@ -81,9 +81,11 @@ def gain(metric: str | None, score: float) -> float:
     return -score if lower_is_better(metric) else score
 
 
-def with_deviation(score: Mapping[str, float | None]) -> str:
+def with_deviation(
+    score: Mapping[str, float | None], write: Callable[[float], str] = figure
+) -> str:
     """Return a mean score with its standard deviation, if it has one."""
-    return figure(score["mean"]) + ("" if score["std"] is None else f" ± {figure(score['std'])}")
+    return write(score["mean"]) + ("" if score["std"] is None else f" ± {write(score['std'])}")
 
 
 def in_order_of_validation(

@@ -24,7 +24,7 @@ from zoo.config.scores import compare_to_best, differing_target, gain
 from zoo.config.shipped import recipe_names
 from zoo.data.load import DATASETS, load_data
 from zoo.data.splits import split_of
-from zoo.errors import ZooError
+from zoo.errors import ZooError, brief
 from zoo.registry import MODELS, Model
 from zoo.runs.earlier_runs import (
     NotFinished,
@@ -151,16 +151,24 @@ def candidates(
     return compared
 
 
-def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -> list[Candidate]:
+def finished_runs(
+    runs: Path,
+    tell: Callable[[str], None] = lambda text: None,
+    *,
+    models: Sequence[str] = (),
+    datasets: Sequence[str] = (),
+) -> list[Candidate]:
     """Return the finished runs in a folder, to be compared: the latest of each training.
 
     Args:
         runs: a folder of runs.
         tell: called with a sentence about each run that is left out: one that cannot be read, and
             one whose data have changed before a later run.
+        models: names of models; those of others are left out. Without any, all are taken.
+        datasets: names of data sets, likewise.
 
     Raises:
-        ZooError: there is no finished run.
+        ZooError: there is no finished run, or none of these.
     """
     found = sorted(runs.glob("*/summary.json"), key=os.path.getmtime, reverse=True)
     entries: dict[str, Candidate] = {}
@@ -171,8 +179,15 @@ def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -
                 entries.setdefault(json.dumps(trained_options(entry.plan)), entry)
         except ZooError as error:
             tell(f"{folder} is left out: {error}")
+    chosen = [entry for entry in entries.values() if _is_of(entry.plan, models, datasets)]
+    if entries and not chosen:
+        named = " on ".join(" or ".join(names) for names in (models, datasets) if names)
+        there = sorted({" on ".join(_model_and_data(entry.plan)) for entry in entries.values()})
+        raise ZooError(
+            f"there is no finished run of {named} in {runs}, but of {brief(', '.join(there), 300)}."
+        )
     kept = []
-    for group in sorted(_by_graph([*entries.values()]), key=lambda group: group[0].graph):
+    for group in sorted(_by_graph(chosen), key=lambda group: group[0].graph):
         files: dict[str, tuple[str, str]] = {}
         for entry in group:
             try:
@@ -183,6 +198,15 @@ def finished_runs(runs: Path, tell: Callable[[str], None] = lambda text: None) -
     if not kept:
         raise ZooError(f"there is no finished run in {runs}; name a folder of runs.")
     return kept
+
+
+def _model_and_data(plan: Plan) -> tuple[str, str]:
+    return word(plan.model), stem_of(plan.dataset["name"])
+
+
+def _is_of(plan: Plan, models: Sequence[str], datasets: Sequence[str]) -> bool:
+    model, data = _model_and_data(plan)
+    return (not models or model in models) and (not datasets or data in map(stem_of, datasets))
 
 
 def _by_graph(entries: Sequence[Candidate]) -> list[list[Candidate]]:

@@ -195,6 +195,30 @@ def in_percent(scores: pd.DataFrame) -> pd.DataFrame:
     return scores
 
 
+def row_in_percent(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `compare` as `in_percent` makes those of a table."""
+    if not row["metric"].startswith(SHARES):
+        return {**row}
+
+    def times_100(score: Mapping[str, Any]) -> dict[str, Any]:
+        keys = [key for key in ("mean", "std", "low", "high") if score.get(key) is not None]
+        return {**score, **{key: 100 * score[key] for key in keys}}
+
+    heuristics = {name: times_100(score) for name, score in (row.get("heuristics") or {}).items()}
+    return {
+        **row,
+        "metric": row["metric"] + IN_PERCENT,
+        "test": times_100(row["test"]),
+        "difference": row["difference"] and times_100(row["difference"]),
+        "heuristics": heuristics,
+    }
+
+
+def written_as(metric: str) -> Callable[[float], str]:
+    """Return what writes the scores of a metric."""
+    return "{:.2f}".format if metric.endswith(IN_PERCENT) else figure
+
+
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     difference = row["difference"] or dict.fromkeys((*_OF_PAIRS, "mean"))
     return {
@@ -230,8 +254,7 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
 
 
 def _score(line: Mapping[str, Any], cell: Cell) -> str:
-    mean, std = line["mean"], line["std"]
-    written = "{:.2f}".format if line["metric"].endswith(IN_PERCENT) else figure
+    mean, std, written = line["mean"], line["std"], written_as(line["metric"])
     text = written(mean) if pd.isna(std) else f"{written(mean)} ± {written(std)}"
     return cell(text, line["best"], line["noise"] is True)
 
