@@ -493,6 +493,8 @@ def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     assert code == 0 and "5 nodes of mine" in printed.err
     found, every = pandas.read_csv(new), pandas.read_csv(out)
     assert answers(found).equals(answers(every[:5]))
+    in_python = predict(load(run), path, only_new=True, only_unlabelled=True).table()
+    assert in_python["id"].tolist() == told["id"][:5][unknown[:5]].tolist()
     bare = grown.drop(columns="kind")
     write(tmp_path / "mine", bare)
     code, printed = zoo(*call, "--again")

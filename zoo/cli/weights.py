@@ -108,8 +108,8 @@ def predict(
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
     zoo predict runs/links-20261121-120000 --data my.npz --top 9 --out best.csv
     """
+    from zoo.inference.predict import choose_nodes, write_table
     from zoo.inference.predict import predict as run
-    from zoo.inference.predict import write_table
     from zoo.inference.training_data import given_nodes, parts_in_training, true_labels
     from zoo.tasks.labels import LINKS
 
@@ -145,33 +145,11 @@ def predict(
     known = predictions.known or true_labels(model, folder, spec)
     parts = parts_in_training(model, folder, spec, graph)
     predictions = predictions._replace(known=known, parts=parts)
-    predictions = _chosen(predictions, folder, graph, only_new, only_unlabelled)
+    predictions = choose_nodes(predictions, folder, graph, only_new, only_unlabelled)
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
     by = _by_labels(graph, given) if model.context else ""
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{by}{dropped}")
-
-
-def _chosen(predictions, folder: Path, graph, new: bool, unlabelled: bool) -> Any:
-    """Return predictions of the nodes that are new, whose label is not known, or both.
-
-    Raises:
-        ZooError: nothing says which are new, or every label is known.
-    """
-    import numpy as np
-
-    from zoo.inference.training_data import new_nodes
-
-    every = np.ones(len(predictions.ids), bool)
-    chosen = new_nodes(folder, graph) if new else every
-    if unlabelled and predictions.known is not None:
-        unknown = np.array([each is None for each in predictions.known])
-        if not unknown.any():
-            raise ZooError(
-                f"all {graph.unit} of {graph.name} have a label; leave --only-unlabelled out."
-            )
-        chosen = chosen & unknown
-    return predictions if chosen.all() else predictions.select(chosen)
 
 
 def _by_labels(graph, given) -> str:

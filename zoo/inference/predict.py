@@ -32,6 +32,7 @@ from zoo.graphs.spmm import place
 from zoo.inference.matching import class_names, known_labels, match_features, match_labels
 from zoo.inference.training_data import (
     given_nodes,
+    new_nodes,
     parts_in_training,
     read_as_trained,
     training_spec,
@@ -275,6 +276,8 @@ def predict(
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
     given: Tensor | None = None,
+    only_new: bool = False,
+    only_unlabelled: bool = False,
 ) -> Predictions:
     """Predict every node of a graph.
 
@@ -291,10 +294,14 @@ def predict(
             with `inductive`; no answers are given for them.
         given: of a model that is given labels, the nodes (n,) whose labels these are; left out, all
             that have one. Each of them is answered for without its own.
+        only_new: answers of the nodes alone that training has not seen, by their ids; they are told
+            from the others where the weights are those of a run on a graph of one's own.
+        only_unlabelled: answers of the nodes alone whose label is not known.
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one
-            that can be evaluated layer by layer; an answer is no finite number.
+            that can be evaluated layer by layer; an answer is no finite number; nothing says which
+            nodes are new, or none is without a label.
     """
     named, loaded = data, model
     data, context, given = _by_name(model, data, context, given, labels=False)
@@ -317,7 +324,40 @@ def predict(
         spec = str(named) if isinstance(named, Path) else named
         known = known or true_labels(loaded, loaded.folder, spec)
         parts = parts_in_training(loaded, loaded.folder, spec, data)
-    return Predictions(ids, columns, values, labels, dropped, unread, known, parts)
+    found = Predictions(ids, columns, values, labels, dropped, unread, known, parts)
+    return choose_nodes(found, loaded.folder, data, only_new, only_unlabelled)
+
+
+def choose_nodes(
+    predictions: Predictions,
+    folder: Path | None,
+    data: Dataset | Samples,
+    new: bool,
+    unlabelled: bool,
+) -> Predictions:
+    """Return predictions of the nodes that are new, whose label is not known, or both.
+
+    Args:
+        predictions: of all nodes.
+        folder: of the weights, if they come from one.
+        data: what they are of.
+        new: leave out nodes that the training of the weights has seen.
+        unlabelled: leave out nodes whose label is known.
+
+    Raises:
+        ZooError: nothing says which are new, or every label is known.
+    """
+    chosen = np.ones(len(predictions.ids), bool)
+    if new:
+        chosen = new_nodes(folder, data)
+    if unlabelled and predictions.known is not None:
+        unknown = np.array([each is None for each in predictions.known])
+        if not unknown.any():
+            raise ZooError(
+                f"all {data.unit} of {data.name} have a label; leave --only-unlabelled out."
+            )
+        chosen = chosen & unknown
+    return predictions if chosen.all() else predictions.select(chosen)
 
 
 def embed(

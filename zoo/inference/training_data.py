@@ -484,20 +484,20 @@ def _files_were_read(spec: Spec, about: About, every) -> bool:
 # Which nodes the training has seen
 
 
-def new_nodes(folder: Path, data: Dataset) -> np.ndarray:
+def new_nodes(folder: Path | None, data: Dataset) -> np.ndarray:
     """Return which nodes of a data set were not there at the training, (N,) bool.
 
     They are known by their ids, and their kinds if there are several; without ids by their numbers.
 
     Args:
-        folder: of weights in the folder of their run.
+        folder: of weights in the folder of their run; None of weights that are in none.
         data: what has grown since.
 
     Raises:
         ZooError: the run does not say which nodes it had.
     """
-    path = folder.parent / NODES
-    if not path.is_file():
+    path = folder and folder.parent / NODES
+    if path is None or not path.is_file():
         raise ZooError(
             f"--only-new needs {NODES}, which the run of a graph of your own has in its folder; "
             "name a seed of this run as it was written."
