@@ -57,3 +57,24 @@ def test_a_model_of_another_name():
 
 def test_a_model_without_a_paper():
     assert citation("mlp") is None
+
+
+def test_a_model_outside_the_checkout_is_told_of(tmp_path, command, monkeypatch):
+    """`zoo info` had no `--import`, so that only shipped models could be looked up."""
+    monkeypatch.delitem(MODELS, "ring-map", raising=False)
+    (tmp_path / "ring_map.py").write_text(
+        "from torch import nn\nfrom zoo import Model, register_model\n\n"
+        '@register_model("ring-map")\nclass RingMap(Model):\n'
+        '    """One map.\\n\\n    y = W x.\\n\\n    Args:\\n        in_dim: F.\\n        out_dim: C.\\n'
+        '        width: of the map.\\n    """\n\n'
+        "    def __init__(self, in_dim: int, out_dim: int, *, width: int = 8):\n"
+        "        super().__init__()\n"
+        "        self.stem, self.head = nn.Linear(in_dim, width), nn.Linear(width, out_dim)\n\n"
+        "    def features(self, graph, x):\n        return self.stem(x)\n"
+    )
+    source = tmp_path / "ring_map.py"
+    code, said, told = command("info", "ring-map", "--import", source)
+    assert code == 0 and "y = W x." in said and "of the map." in said, told
+    code, said, _ = command("list", "models", "--import", source)
+    assert code == 0 and "ring-map" in said
+    MODELS.pop("ring-map")

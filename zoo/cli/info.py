@@ -11,7 +11,16 @@ import typer
 from rich.table import Table
 
 from zoo.cli import console
-from zoo.cli.common import AsJson, DataOptions, Overrides, RecipeName, Trust, spec_of
+from zoo.cli.common import (
+    AsJson,
+    DataOptions,
+    Imports,
+    Overrides,
+    RecipeName,
+    Trust,
+    import_first,
+    spec_of,
+)
 from zoo.cli.console import out, plain
 from zoo.config.scores import figure, gain, with_deviation
 from zoo.errors import ZooError
@@ -51,6 +60,7 @@ def list_(
         typer.Option("--data", help="Of weights: a graph, to list those that fit it."),
     ] = None,
     options: DataOptions = None,
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """List the words that a recipe may use.
@@ -69,6 +79,7 @@ def list_(
             f"only models have weights; write `zoo list models --pretrained`, not {kind}."
         )
     discover()  # words of other packages
+    import_first(imports)
     if (dataset or model) and kind != Kind.recipes:
         raise ZooError(f"--dataset and --model choose recipes; leave them out of {kind}.")
     if (data is None and options) or (data is not None and not pretrained):
@@ -115,14 +126,17 @@ def _measured(row: dict[str, Any]) -> tuple[bool, float]:
 @app.command()
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A word of `zoo list models`.")],
+    imports: Imports = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a model is: equations, paper, options, citation, and the recipes that use it.
 
     zoo info sgformer
+    zoo info mine --import my_model.py
     """
     from zoo.cli import describe
 
+    import_first(imports)
     about = describe.info(model)
     if as_json:
         typer.echo(json.dumps(about, indent=2))
