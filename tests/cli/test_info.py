@@ -65,7 +65,8 @@ def test_a_model_outside_the_checkout_is_told_of(tmp_path, command, monkeypatch)
     (tmp_path / "ring_map.py").write_text(
         "from torch import nn\nfrom zoo import Model, register_model\n\n"
         '@register_model("ring-map")\nclass RingMap(Model):\n'
-        '    """One map.\\n\\n    y = W x.\\n\\n    Args:\\n        in_dim: F.\\n        out_dim: C.\\n'
+        '    """One map.\\n\\n    y = W x.\\n\\n'
+        "    Args:\\n        in_dim: F.\\n        out_dim: C.\\n"
         '        width: of the map.\\n    """\n\n'
         "    def __init__(self, in_dim: int, out_dim: int, *, width: int = 8):\n"
         "        super().__init__()\n"
