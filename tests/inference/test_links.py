@@ -9,7 +9,14 @@ import zoo
 from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.links import best_partners, links_as_trained, read_pairs, score_pairs, table_of
+from zoo.inference.links import (
+    best_partners,
+    find_nodes,
+    links_as_trained,
+    read_pairs,
+    score_pairs,
+    table_of,
+)
 from zoo.runs.run import run_recipe
 
 RECIPE = {
@@ -45,6 +52,12 @@ def test_partners_are_the_best_of_all_pairs(run, monkeypatch):
     monkeypatch.setattr("zoo.inference.links.BLOCK", 100)  # some nodes at a time
     pairs, likely = best_partners(model, data, 3)
     assert torch.equal(pairs[..., 1], scores.topk(3).indices)
+    some = find_nodes(["33", "2", "33", "7", "0", "5", "6"], data)  # more than are compared at once
+    pairs, likely = best_partners(model, data, 3, nodes=some)
+    assert some.tolist() == [33, 2, 7, 0, 5, 6] and torch.equal(pairs[:, 0, 0], some)
+    assert torch.equal(pairs[..., 1], scores[some].topk(3).indices)
+    with pytest.raises(ZooError, match="no node of karate is called '34'"):
+        find_nodes(["34"], data)
 
 
 def test_a_node_has_no_more_partners_than_there_are(run):

@@ -225,3 +225,27 @@ def test_graphany_mixes_least_squares_fits(graph, x, context):
     wanted = torch.einsum("nk,nkc->nc", weights, answers[:, :3])
     found = model(graph, x, context).logits
     torch.testing.assert_close(found, wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_tokens_are_kept_for_the_very_labels_and_features(graph, x, context, monkeypatch):
+    """Fine-tuning found the closed forms anew in every epoch: two seconds of 2.1 on Cora."""
+    found, make = [], tokens_of._label_tokens
+    monkeypatch.setattr(
+        tokens_of, "_label_tokens", lambda *inputs: found.append(inputs) or make(*inputs)
+    )
+
+    def tokens(y):
+        return label_tokens(graph, x, labels_of(y, 3), classes=True)
+
+    first = tokens(context)
+    assert tokens(context.clone()) is first and len(found) == 1
+    other = context.clone()
+    other[context.argmax()] = -1
+    assert not torch.equal(tokens(other).mix, first.mix) and len(found) == 2
+    with torch.inference_mode():
+        tokens(torch.roll(context, 1))
+    assert not tokens(torch.roll(context, 1)).tokens.is_inference() and len(found) == 3
+    x.mul_(2).add_(1)
+    assert not torch.equal(tokens(context).mix, first.mix) and len(found) == 4
+    monkeypatch.setattr(tokens_of, "KEPT", 0)
+    assert torch.equal(tokens(other).mix, tokens(other).mix) and len(found) == 6

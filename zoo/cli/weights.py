@@ -93,6 +93,10 @@ def predict(
     top: Annotated[
         int | None, typer.Option(min=1, help="Of links: the best partners of each node.")
     ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", help="With --top: the partners of this node alone; again for more."),
+    ] = None,
     known: Annotated[
         bool, typer.Option("--known", help="With --top: also those a node is linked with already.")
     ] = False,
@@ -138,7 +142,7 @@ def predict(
     if model.about.task == LINKS or pairs or top:
         if batch_size or layerwise or only_new or only_unlabelled:
             raise ZooError("links are predicted of a whole graph; leave the options of nodes out.")
-        return _links(model, graph, pairs, top, known, out, _device(device))
+        return _links(model, graph, pairs, top, node, known, out, _device(device))
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     given = given_nodes(model, folder, spec, graph)
     predictions = run(model, graph, context=context, given=given, **how)
@@ -161,22 +165,31 @@ def _by_labels(graph, given) -> str:
 
 
 def _links(
-    model, graph, pairs: Path | None, top: int | None, known: bool, out: Path, device
+    model,
+    graph,
+    pairs: Path | None,
+    top: int | None,
+    nodes: list[str] | None,
+    known: bool,
+    out: Path,
+    device,
 ) -> None:
     """Write how likely pairs of nodes are linked: those of a file, or the best of each node."""
-    from zoo.inference.links import best_partners, read_pairs, score_pairs, table_of
+    from zoo.inference.links import best_partners, find_nodes, read_pairs, score_pairs, table_of
     from zoo.inference.predict import write_frame
 
-    if (pairs is None) == (top is None) or (known and top is None):
+    if (pairs is None) == (top is None) or ((known or nodes) and top is None):
         raise ZooError(
             "links are predicted of pairs in a table, --pairs pairs.csv, or as the best partners "
-            "of each node, --top 10, with those it is linked with already by --known."
+            "of each node, --top 10, of some by --node ID, with those it is linked with already by "
+            "--known."
         )
     if pairs is not None:
         chosen = read_pairs(pairs, graph)
         likely = score_pairs(model, graph, chosen, device=device)
     else:
-        chosen, likely = best_partners(model, graph, top, known=known, device=device)
+        asked = nodes and find_nodes(nodes, graph)
+        chosen, likely = best_partners(model, graph, top, nodes=asked, known=known, device=device)
         chosen, likely = chosen.flatten(0, 1), likely.flatten()
     table = table_of(graph, chosen, likely)
     write_frame(table, out)

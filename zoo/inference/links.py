@@ -6,6 +6,7 @@ The model sees the whole graph that it is given: all links that are known.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,9 @@ from zoo.config.options import Spec, pick
 from zoo.data import Dataset
 from zoo.data.links import LinkData
 from zoo.data.splits import split_of
-from zoo.data.tables.pairs import read_node_pairs
+from zoo.data.tables.pairs import node_places, read_node_pairs
 from zoo.encodings import ENCODINGS
-from zoo.errors import ZooError
+from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
 from zoo.inference.predict import logits, run_inference, task_of
@@ -60,44 +61,47 @@ def best_partners(
     data: Dataset,
     count: int,
     *,
+    nodes: Tensor | None = None,
     known: bool = False,
     device: torch.device | str = "cpu",
 ) -> tuple[Tensor, Tensor]:
     """Return the nodes that each node is most likely linked with, and how likely, best first.
 
-    All pairs are compared, some at a time: N^2 scores are computed and few kept.
+    All their pairs are compared, some at a time: n N scores are computed and few kept.
 
     Args:
         model: trained by `task: link-prediction`.
         data: a graph with the features of training.
         count: partners of each node.
+        nodes: those whose partners are asked for, (n,) int64; left out, all.
         known: whether links that the graph has count too.
         device: where.
 
     Returns:
-        Pairs (N, count, 2), -1 where a node has fewer partners, and their probabilities (N, count).
+        Pairs (n, count, 2), -1 where a node has fewer partners, and their probabilities (n, count).
     """
     seen, rows = _rows(model, data, device)
-    nodes = len(data.x)
-    count = min(count, nodes - 1)
+    every = torch.arange(len(data.x))
+    nodes, count = every if nodes is None else nodes, min(count, len(every) - 1)
     links = links_of(seen.graph).pairs
     src, dst = torch.cat([links, links.flip(1)]).T
-    partners, likely = torch.empty(nodes, count, dtype=torch.int64), torch.empty(nodes, count)
-    size, every = max(1, BLOCK // nodes), torch.arange(nodes)
+    row = torch.full_like(every, -1)  # of a node among those at hand
+    partners, likely = [], []
     with torch.no_grad():
-        for first in range(0, nodes, size):
-            some = every[first : first + size]
-            pairs = torch.cartesian_prod(some, every).unflatten(0, (len(some), nodes))
+        for some in nodes.split(max(1, BLOCK // max(1, len(every)))):
+            pairs = torch.cartesian_prod(some, every).unflatten(0, (len(some), len(every)))
             scores = scores_of(model.eval(), rows, pairs).cpu()
-            scores[some - first, some] = -torch.inf
+            row[some] = torch.arange(len(some))
+            scores[row[some], some] = -torch.inf
             if not known:
-                own = (src >= first) & (src < first + size)
-                scores[src[own] - first, dst[own]] = -torch.inf
+                own = row[src] >= 0
+                scores[row[src[own]], dst[own]] = -torch.inf
+            row[some] = -1
             best = scores.topk(count, dim=1)
-            likely[some] = best.values.sigmoid()
-            partners[some] = best.indices.masked_fill(best.values == -torch.inf, -1)
-    pairs = torch.stack([every.unsqueeze(1).expand(-1, count), partners], dim=-1)
-    return pairs, likely
+            likely.append(best.values.sigmoid())
+            partners.append(best.indices.masked_fill(best.values == -torch.inf, -1))
+    pairs = torch.stack([nodes.unsqueeze(1).expand(-1, count), torch.cat(partners)], dim=-1)
+    return pairs, torch.cat(likely)
 
 
 def _rows(model: Model, data: Dataset, device: torch.device | str) -> tuple[Dataset, Tensor]:
@@ -120,6 +124,18 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
             is none of a node.
     """
     return read_node_pairs(path, data).nodes
+
+
+def find_nodes(ids: Sequence[str], data: Dataset) -> Tensor:
+    """Return the numbers of nodes (n,) by their ids, each once.
+
+    Raises:
+        ZooError: an id is none of a node.
+    """
+    places = node_places(data)
+    if (wrong := next((each for each in ids if each not in places), None)) is not None:
+        raise ZooError(unknown(f"node of {data.name}", wrong, places))
+    return torch.tensor([places[each] for each in dict.fromkeys(ids)])
 
 
 def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:

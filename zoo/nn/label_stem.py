@@ -6,6 +6,7 @@ them answers for any graph.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from zoo.graphs.adjacency import degrees
 from zoo.graphs.per_graph import per_graph
 from zoo.graphs.shard import Graph
 from zoo.nn.closed_form import (
+    KEPT,
     Labels,
     count_known,
     graph_means,
@@ -87,12 +89,12 @@ class LabelTokens(NamedTuple):
     mix: Tensor
 
 
-@torch.no_grad()
 def label_tokens(graph: Graph, x: Tensor, labels: Labels, *, classes: bool) -> LabelTokens:
     """Return the token of each node and class, or target.
 
     The skill of a predictor is its accuracy for the labelled nodes without themselves, each class
-    alike, from 0 of chance to 1; of numbers 1 - error / variance.
+    alike, from 0 of chance to 1; of numbers 1 - error / variance. No weights take part, so that
+    they are kept for labels that are given again, as long as the features live and there is room.
 
     Args:
         graph: of N nodes, or a batch of graphs, each by itself.
@@ -100,6 +102,35 @@ def label_tokens(graph: Graph, x: Tensor, labels: Labels, *, classes: bool) -> L
         labels: of some nodes.
         classes: whether targets are one-hot, and not numbers.
     """
+    if x.is_inference() or labels.targets.numel() * (TOKEN + 2) > KEPT:
+        return _label_tokens(graph, x, labels, classes)
+    known = _tokens(graph).setdefault(x, {})
+    key = (x._version, classes, _digest(labels))
+    if key in known:
+        return known[key]
+    with torch.inference_mode(False):
+        found = _label_tokens(graph, x, labels, classes)
+    if sum(each.tokens.numel() for each in known.values()) + found.tokens.numel() <= KEPT:
+        known[key] = found
+    return found
+
+
+def _digest(labels: Labels) -> bytes:
+    """Return what labels are, in a few bytes."""
+    digest = hashlib.blake2b()
+    for part in labels:
+        digest.update(part.cpu().numpy())
+    return digest.digest()
+
+
+@per_graph
+def _tokens(graph: Graph) -> WeakIdKeyDictionary:
+    """Return the tokens of features on a graph that are kept, by the labels that were given."""
+    return WeakIdKeyDictionary()
+
+
+@torch.no_grad()
+def _label_tokens(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> LabelTokens:
     values, held_out = _predictions(graph, x, labels, classes)  # (K, N, C)
     base, base_held = values[:RIDGES].mean(0), held_out[:RIDGES].mean(0)
     if classes:

@@ -18,6 +18,9 @@ from zoo.registry import Model, Output
 FOLDS = 5
 """Parts into which the nodes whose labels are given are dealt."""
 
+DEALS = 8
+"""Ways to deal them in training, so that what is found in closed form for one is found once."""
+
 Ask = Callable[..., Output]
 """`(graph, x, *context)` to what a model answers."""
 
@@ -31,7 +34,7 @@ def answer_in_context(
 ) -> Output:
     """Return what a model answers; one of `context` without the label of any node for that node.
 
-    In training the folds are dealt at random; in evaluation they are the same each time.
+    In training they are dealt in one of `DEALS` ways at random, in evaluation always alike.
 
     Args:
         model: in training or in evaluation.
@@ -67,7 +70,10 @@ def deal(context: Tensor, known: Tensor, at_random: bool) -> list[Tensor]:
         known: the nodes, in increasing order.
         at_random: or in their order.
     """
-    order = torch.randperm(len(known), device="cpu") if at_random else torch.arange(len(known))
+    order = torch.arange(len(known))
+    if at_random:
+        way = torch.Generator().manual_seed(int(torch.randint(DEALS, ())))
+        order = torch.randperm(len(known), generator=way)
     order = order.to(known.device)
     if not context.is_floating_point():
         order = order[context[known[order]].argsort(stable=True)]

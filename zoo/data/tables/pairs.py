@@ -26,6 +26,12 @@ class Pairs(NamedTuple):
     parts: np.ndarray | None
 
 
+def node_places(data: Any) -> dict[str, int]:
+    """Return the number of each node by its id, as it is written."""
+    ids = np.arange(len(data.x)) if data.ids is None else data.ids
+    return {str(name): place for place, name in enumerate(ids.tolist())}
+
+
 def read_node_pairs(
     path: Path, data: Any, *, ends: Sequence[str] = ("source", "target"), split: str | None = None
 ) -> Pairs:
@@ -54,8 +60,7 @@ def read_node_pairs(
             f"{'two' if len(ends) == 2 else len(ends)} columns are to be ids of nodes, such as "
             f"{shown}."
         )
-    ids = np.arange(len(data.x)) if data.ids is None else data.ids
-    places = {str(name): place for place, name in enumerate(ids.tolist())}
+    places = node_places(data)
     first = names[: len(ends)]
     if all(name.strip() in places for name in first):
         raise ZooError(
