@@ -2,7 +2,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12 3.13,$(VERSION))).txt
+CONSTRAINTS := constraints$(patsubst %,-%,$(filter 3.12 3.13 3.14,$(VERSION))).txt
 
 .PHONY: train test slow bench studies pages format wheel docs
 
@@ -51,8 +51,8 @@ format: $(INSTALLED)
 # torch and everything else go in one command, so that the constraints hold for all of it; editors
 # that read code without running it find an editable install by its path alone, `compat`.
 $(INSTALLED): pyproject.toml $(CONSTRAINTS)
-	@test -n "$(filter 3.11 3.12 3.13,$(VERSION))" || \
-	  { echo "There are constraints for Python 3.11, 3.12 and 3.13: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -n "$(filter 3.11 3.12 3.13 3.14,$(VERSION))" || \
+	  { echo "There are constraints for Python 3.11 to 3.14: make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --config-settings editable_mode=compat --editable '.[test]'
 	touch $(INSTALLED)
