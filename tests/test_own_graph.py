@@ -64,7 +64,10 @@ def facts(graph):
         graph.num_nodes(), graph.num_src_nodes(), graph.num_dst_nodes(), graph.num_edges(),
         graph.is_block, graph.is_homogeneous, graph.idtype, graph.device,
         graph.ntypes, graph.etypes, graph.canonical_etypes, graph.batch_size,
-        None if graph.is_block else said([graph.batch_num_nodes(), graph.batch_num_edges()]),
+        # Counts are int64 in DGL 1.1, and of the type of the edges in 2.1.
+        None
+        if graph.is_block
+        else [graph.batch_num_nodes().tolist(), graph.batch_num_edges().tolist()],
         None if graph.is_block else said(graph.nodes()),
         data_of(graph),
     ]  # fmt: skip
