@@ -14,7 +14,7 @@ from zoo.data.splits import split_of
 SMALL = ["train.epochs=2", "seeds=[0, 1]"]
 
 
-def test_a_run_is_its_summary_and_loads_its_best_seed(tmp_path):
+def test_a_run_is_its_summary_and_loads_its_best_seed(tmp_path, caplog):
     seen = []
     run = zoo.train(
         "gcn",
@@ -30,6 +30,9 @@ def test_a_run_is_its_summary_and_loads_its_best_seed(tmp_path):
     best = max(run.seeds, key=lambda each: each.val)
     test = zoo.split(zoo.load_data("karate"), seed=best.seed).test
     assert zoo.evaluate(run.load(), "karate", test) == best.test
+    assert "trained on" not in caplog.text
+    zoo.evaluate(run.load(), "karate")
+    assert "are those that the model was trained on" in caplog.text
 
 
 def test_a_recipe_that_is_loaded_is_changed_as_well(tmp_path):
@@ -53,6 +56,8 @@ def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path
     again = zoo.finetune(run, "karate", ["train.epochs=1"], **how)
     assert again.scratch and zoo.finetune(run.load(), "karate", ["train.epochs=1"], **how).scratch
     assert len(zoo.compare(run, again.best, baselines=False).runs) == 2
+    assert len(zoo.compare([run, again.best], baselines=False).runs) == 2
+    assert str(again).count("\n") == 2 and str(again.best.folder) in str(again)
     data = zoo.load_data("karate")
     for ask in (
         lambda: zoo.train("gcn", data),

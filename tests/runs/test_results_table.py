@@ -14,6 +14,7 @@ from zoo.runs.compare import candidates, compare, finished_runs
 from zoo.runs.results_table import (
     cells,
     check_files,
+    flat,
     in_percent,
     model_names,
     results_table,
@@ -107,6 +108,10 @@ def test_shares_are_written_in_percent_and_errors_as_they_are():
     assert whole[0] == ["model", "cora, accuracy in %", "sales, mse", "mean rank"]
     assert whole[1] == ["gcn", "80.00 ± 1.00", "4.0000 ± 0.0100", "1.50"]
     assert "Of mse less is better." in " ".join(sentences(scores))
+    for line in (*several, *errors):
+        line["graph"] = f"{line['graph']}, {line['metric']}"  # as two questions of one graph
+    heads = cells(in_percent(results_table([*several, *errors])), lambda text, *_: text)[0]
+    assert heads[1:3] == ["cora, accuracy in %", "sales, mse"]
     assert scores["difference"].dropna().round(9).tolist() == [-30.0, -2.0]
     assert plain["mean"].max() == 4.0  # the other is a copy
 
@@ -134,6 +139,18 @@ def test_what_is_not_tested_is_named():
     assert texts(scores) == [["model", "cora"], ["gcn", "0.8000!"], ["mlp", "0.5000"]]
     said = " ".join(sentences(scores))
     assert "all alike: mlp on cora." in said and "≈" not in said and "±" not in said
+
+
+def test_a_word_and_a_list_of_it_are_one_option():
+    """Runs from Python and from the command stood in two rows."""
+    one, other = ({"dataset": {"name": "bank", "one_hot": each}} for each in ("x", ["x"]))
+    assert dict(flat(one)) == dict(flat(other)) == {"dataset.name": "bank", "dataset.one_hot": "x"}
+
+
+def test_a_table_says_how_many_runs_and_is_referred_to_by_its_file(tmp_path):
+    write(results_table(rows()), [], tmp_path / "fraud.tex")
+    text = (tmp_path / "fraud.tex").read_text()
+    assert r"\label{tab:fraud}" in text and "deviation over 3 runs" in text
 
 
 def test_latex_is_escaped_and_has_as_many_cells_in_each_row():

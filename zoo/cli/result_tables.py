@@ -30,6 +30,9 @@ def result(summary: dict[str, Any]) -> None:
         table.add_row("mean", "", *(with_deviation(summary[part]) for part in ("val", "test")))
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
     out.print(plain(title), table, sep="\n", soft_wrap=True)
+    if unchanged := [row for row in summary["seeds"] if row["epoch"] < 0]:
+        seeds = "" if len(summary["seeds"]) == 1 else f" of {len(unchanged)} seeds"
+        out.print(f"As loaded: nothing better by validation came of the training{seeds}.")
     if summary.get("beside"):
         scores = {name: with_deviation(score) for name, score in summary["beside"].items() if score}
         out.print(plain(f"Beside, on the test part: {_listed(scores)}"))

@@ -5,6 +5,7 @@ answer depends on is the graph that it is asked about, not the one of training.
 """
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -51,6 +52,8 @@ from zoo.weights.create import resized
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+
+_LOG = logging.getLogger(__name__)
 
 Read = Callable[..., Tensor]
 """What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
@@ -396,7 +399,8 @@ def evaluate(
     Args:
         model: a trained model, as `zoo.load` gives it.
         data: a graph with labels, or its name, as in `predict`.
-        nodes: an int64 index of the nodes that count; left out, all that are labelled.
+        nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
+            a warning says if the model was trained on some.
         batch_size: as in `predict`.
         layerwise: as in `predict`.
         device: where.
@@ -408,8 +412,24 @@ def evaluate(
     """
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     answer = answers(model, data, context=context, given=given, **how)
+    if nodes is None and not model.context:
+        _warn_of_training(model, data, answer)
     chosen = torch.arange(len(answer.y)) if nodes is None else nodes
     return answer.task.metric(answer.logits[chosen], answer.y[chosen])
+
+
+def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
+    """Warn where the score of all nodes is one of nodes that the weights were trained on."""
+    named = not isinstance(data, Dataset | Separate) and model.folder is not None
+    if not named or len(answer.seen.y) > len(answer.y):
+        return
+    spec = str(data) if isinstance(data, Path) else data
+    parts = parts_in_training(model, model.folder, spec, answer.seen)
+    if parts and (count := parts.count("train")):
+        _LOG.warning(
+            "%d of these %s are those that the model was trained on; give `nodes`, or write "
+            "zoo.inference.evaluate.evaluate_part(model, part='test').", count, answer.seen.unit,
+        )  # fmt: skip
 
 
 def answers(

@@ -1,7 +1,7 @@
 """The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,15 @@ class Finetuned:
     best: Run
     finetuned: Run
     scratch: Run | None
+
+    def __str__(self) -> str:
+        beside = "" if self.scratch is None else f"\nfrom scratch {self.scratch}"
+        best = (
+            ""
+            if self.scratch is None
+            else f"\nby validation the better one is in {self.best.folder}"
+        )
+        return f"{self.finetuned}{beside}{best}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,8 +273,14 @@ def finetune(
     return Finetuned(Run.of(best), Run.of(tuned), Run.of(anew))
 
 
+def _flat(sources: Iterable[Any]) -> Iterator[Any]:
+    """Yield sources, and those in lists of them."""
+    for source in sources:
+        yield from source if isinstance(source, list | tuple) else [source]
+
+
 def compare(
-    *sources: Run | str | Path,
+    *sources: Run | str | Path | Sequence[Run | str | Path],
     overrides: Sequence[str] = (),
     data: Any = None,
     datasets: Sequence[str] = (),
@@ -278,7 +293,7 @@ def compare(
     """Compare recipes and finished runs, as `zoo compare` does; what is not finished is trained.
 
     Args:
-        sources: names or files of recipes, or runs or their folders.
+        sources: names or files of recipes, or runs or their folders; or a list of them.
         overrides: `"train.epochs=200"` each, of every recipe and added baseline.
         data: the word, path or mapping of the data set of each.
         datasets: also every recipe called MODEL-DATASET.
@@ -292,7 +307,7 @@ def compare(
         ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
     """
     entries = candidates(
-        [str(each.folder if isinstance(each, Run) else each) for each in sources],
+        [str(each.folder if isinstance(each, Run) else each) for each in _flat(sources)],
         _on(data, overrides),
         datasets,
         attentions,

@@ -37,7 +37,7 @@ from zoo.runs.earlier_runs import (
 )
 from zoo.runs.prepare import hash_data_files
 from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
-from zoo.runs.results_table import graph_names, groups, measured, model_names
+from zoo.runs.results_table import flat, graph_names, groups, measured, model_names
 from zoo.runs.run_folder import (
     is_summarised,
     read_environment,
@@ -176,7 +176,8 @@ def finished_runs(
         try:
             if is_summarised(folder):
                 entry = _read(str(folder), ())
-                entries.setdefault(json.dumps(trained_options(entry.plan)), entry)
+                key = json.dumps([*flat(trained_options(entry.plan))])
+                entries.setdefault(key, entry)
         except ZooError as error:
             tell(f"{folder} is left out: {error}")
     chosen = [entry for entry in entries.values() if _is_of(entry.plan, models, datasets)]
@@ -276,7 +277,11 @@ def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Can
 def _read(source: str, overrides: Sequence[str]) -> Candidate:
     folder = Path(source)
     if not os.path.isfile(folder / "summary.json"):
-        return candidate(load_recipe(source, overrides, trust=True))
+        recipe = load_recipe(source, overrides, trust=True)
+        if source in recipe_names() or source not in MODELS:
+            return candidate(recipe)
+        changes = tuple(change for change in overrides if _reaches(source, change))
+        return candidate(recipe, tuned=False, changes=changes)
     recipe = load_recipe(read_recipe(folder)[0])
     summary = {**read_summary(folder), "folder": str(folder)}  # it may have been moved
     same = is_of_this_code(read_environment(folder))

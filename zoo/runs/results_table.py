@@ -60,7 +60,14 @@ def flat(data: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{before}{key}.")
         else:
+            value = one_word(value)
             yield f"{before}{key}", words.get(str(value), str(value))
+
+
+def one_word(value: Any) -> Any:
+    """Return the word of a list of one, `x` of `[x]`, which mean the same; else the value."""
+    alone = isinstance(value, list) and len(value) == 1 and isinstance(value[0], str)
+    return value[0] if alone else value
 
 
 def tell_apart(
@@ -241,8 +248,7 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
     """
     metrics = scores.groupby("graph", sort=False)["metric"].first()
     several = metrics.nunique() > 1
-    heads = [f"{graph}, {metric}" if several and not graph.endswith(f", {metric}") else graph
-             for graph, metric in metrics.items()]  # fmt: skip
+    heads = [_head(graph, metric) if several else graph for graph, metric in metrics.items()]
     ranks = _mean_ranks(scores)
     table = [["model", *heads, *(["mean rank"] if ranks else [])]]
     for model, own in scores.groupby("model", sort=False):
@@ -251,6 +257,11 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
         rank = f"{ranks[model]:.2f}" if model in ranks else "–"
         table.append([model, *row, *([rank] if ranks else [])])
     return table
+
+
+def _head(graph: str, metric: str) -> str:
+    """Return a graph with its metric, which its own name may end in."""
+    return f"{graph.removesuffix(f', {metric.removesuffix(IN_PERCENT)}')}, {metric}"
 
 
 def _score(line: Mapping[str, Any], cell: Cell) -> str:
@@ -270,8 +281,10 @@ def sentences(scores: pd.DataFrame) -> Iterator[str]:
     metrics = [*dict.fromkeys(scores["metric"])]
     less = [metric for metric in metrics if lower_is_better(metric)]
     what = metrics[0] if len(metrics) == 1 else "score"
-    over = " ± standard deviation over the runs" if scores["std"].notna().any() else ""
-    yield f"{what.capitalize()} on the test part, mean{over}." + (
+    least, most = int(scores["runs"].min()), int(scores["runs"].max())
+    runs = f"{most} run{'s' * (most > 1)}" if least == most else f"{least} to {most} runs"
+    over = f" ± standard deviation over {runs}" if scores["std"].notna().any() else f" of {runs}"
+    yield f"{what[:1].upper()}{what[1:]} on the test part, mean{over}." + (
         f" Of {' and '.join(less)} less is better." if less else ""
     )
     paired = scores["low"].notna()
@@ -342,10 +355,15 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
-def to_latex(scores: pd.DataFrame, notes: Sequence[str]) -> str:
+def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results") -> str:
     """Return the table in LaTeX, for booktabs; its caption says what the cells are.
 
     Notes that are not part of the caption stand before it, as comments.
+
+    Args:
+        scores: from `results_table`.
+        notes: what is said of it besides.
+        label: what it is referred to as, behind `tab:`.
     """
 
     def cell(text: str, best: bool, alike: bool) -> str:
@@ -361,7 +379,7 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str]) -> str:
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_latex(' '.join(said))}}}",
-        r"  \label{tab:results}",
+        rf"  \label{{tab:{label}}}",
         rf"  \begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
         r"    \toprule",
         rf"    {' & '.join(head)} \\",
@@ -443,7 +461,8 @@ def check_files(files: Mapping[str, Path | None]) -> list[Path]:
 def write(scores: pd.DataFrame, notes: Sequence[str], path: Path) -> None:
     """Write a table as what the name of its file ends in says; one of before is replaced."""
     if path.suffix in TEXTS:
-        text = TEXTS[path.suffix](scores, notes)
+        named = {"label": path.stem} if path.suffix == ".tex" else {}
+        text = TEXTS[path.suffix](scores, notes, **named)
         write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"), follow=True)
     else:
         write_whole(path, lambda draft: draw(scores, draft), follow=True)
