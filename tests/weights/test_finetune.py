@@ -371,6 +371,12 @@ def test_other_columns_are_read_as_they_are_and_trained_from_scratch_too(
     assert {each.dataset.get("features", "raw") for each in recipes} == {"raw"}
     assert recipes[0].train == recipes[1].train and recipes[0].seeds == recipes[1].seeds
     assert sorted(each.start_from is None for each in recipes) == [False, True]
+    words = ("train.epochs=9", "train.lr=0.0001")
+    code, out, err = command("finetune", of_rows, "--data", other, *words, "--json")
+    kept = json.loads(out)
+    rates = {each["recipe"]: zoo.load_recipe(Path(each["folder"]) / "recipe.yaml").train["lr"]
+             for each in (kept, kept["other_run"])}  # fmt: skip
+    assert rates["gcn-others-finetuned"] == 0.0001 < rates["gcn-others-from-scratch"]
     code, out, err = command("finetune", of_rows, "--data", other, "train.epochs=9")
     assert re.search("By validation (the better one is|level are)", out) and "from-scratch" in out
 

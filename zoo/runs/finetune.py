@@ -41,7 +41,7 @@ class Finetuning(NamedTuple):
 
     Attributes:
         plan: from weights.
-        scratch: the same from new weights.
+        scratch: the same from new weights, at the learning rate of the weights' own training.
         data: what both are trained on.
         own_rate: whether the learning rate is that of the training of the weights.
         other_features: whether the data have other features than the weights read: what these
@@ -129,7 +129,10 @@ def plan_finetuning(
         plan = _with_known_nodes(plan, folder, about, data)
         scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
-    own_rate = loaded.train.get("lr") == recipe["train"].get("lr")
+    rate = recipe["train"].get("lr")
+    own_rate = loaded.train.get("lr") == rate
+    if rate is not None and not own_rate:
+        scratch = _with_rate(scratch, rate)
     return Finetuning(plan, scratch, data, own_rate, other_features, _new_classes(about, data))
 
 
@@ -163,6 +166,12 @@ def _renamed(plan: Plan, name: str, **changes: Any) -> Plan:
     """Return a plan of another name, with changes of its recipe that are its own as well."""
     recipe = plan.recipe.model_copy(update={"name": name, **changes})
     return dataclasses.replace(plan, recipe=recipe, **changes)
+
+
+def _with_rate(plan: Plan, lr: float) -> Plan:
+    """Return a plan with a learning rate."""
+    recipe = plan.recipe.model_copy(update={"train": {**plan.recipe.train, "lr": lr}})
+    return dataclasses.replace(plan, recipe=recipe, train={**plan.train, "lr": lr})
 
 
 def _recipe(
