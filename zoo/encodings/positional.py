@@ -135,12 +135,13 @@ def signnet(
     eigenvalues: bool = True,
     propagation: Literal["none", "mean"] = "none",
 ) -> Tensor:
-    """Return what SignNet reads: eigenvectors and eigenvalues, (N, 2 k) fp32 on CPU.
+    """Return eigenvectors and eigenvalues for SignNet, whose weights are the model's, (N, 2 k).
 
     The network, `zoo.nn.SignNet` (arXiv 2202.13013), is a part of the model, which reads `dim`
     columns of its making: rho(phi(v_1) + phi(-v_1), ...), whatever the signs of eigenvectors v are.
     These are the columns of `laplacian` times sqrt(N), so that their mean square is 1 whatever the
     size N of the graph, and after them, at each node, their eigenvalues; 0 for columns of zeros.
+    They are fp32, on the CPU.
 
     Args:
         graph: canonical, on the CPU; or several.
@@ -157,10 +158,11 @@ def signnet(
 
 
 def spe(graph, *, k: Few = 16, dim: Count = 16) -> Tensor:
-    """Return what SPE reads: eigenvectors and eigenvalues, (N, 2 k), those of `signnet`.
+    """Return eigenvectors and eigenvalues for SPE, whose weights are the model's, (N, 2 k).
 
     The network, `zoo.nn.SPE` (arXiv 2310.02579), is a part of the model, which reads `dim` columns
-    of its making: of V diag(phi(lambda)) V^T along the edges, whatever the choice of the basis.
+    of its making: of V diag(phi(lambda)) V^T along the edges, whatever the choice of the basis. The
+    columns are those of `signnet`, fp32 on CPU.
 
     Args:
         graph: canonical, on the CPU; or several.

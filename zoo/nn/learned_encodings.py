@@ -117,7 +117,7 @@ class SPE(EncodingNetwork):
         left = right * self.phi(values.unsqueeze(-1)).mT
         own = self.pair((left * right).sum(-1)).relu()  # (N, dim)
         joined = self.pair(edge_dot(graph, left, right).to(own.dtype)).relu()  # (E, dim)
-        near = torch.zeros_like(own).index_add(0, edge_dst(graph, own.device), joined.to(own.dtype))
+        near = torch.zeros_like(own).index_add(0, edge_dst(graph, own.device), joined)
         return self.rho(near + self.eps * own)  # an edge joins each node to itself
 
 
