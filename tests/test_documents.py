@@ -32,6 +32,7 @@ SECTIONS = {
     "data/README.md: A graph larger than memory",
     "data/README.md: A graph of your own",
     "docs/compare.md: Several graphs, and a table for a paper",
+    "docs/encodings.md: # Encodings: where a node is in the graph",
     "docs/forecasting.md: A table of sales",
     "docs/forecasting.md: Chickenpox",
     "docs/graphs.md: # Whole graphs: a class or a number for each of many",
@@ -109,9 +110,9 @@ def agrees_with_the_makefile(line):
 
 
 RUN = ("README.md", "CONTRIBUTING.md", "data/README.md", *(
-    f"docs/{name}.md" for name in ("compare", "forecasting", "graphs", "own-graphs", "predict",
-                                   "python", "samples", "speed", "start", "tracking", "train",
-                                   "tune")))  # fmt: skip
+    f"docs/{name}.md" for name in ("compare", "encodings", "forecasting", "graphs", "own-graphs",
+                                   "predict", "python", "samples", "speed", "start", "tracking",
+                                   "train", "tune")))  # fmt: skip
 """Pages whose blocks are run."""
 
 

@@ -109,6 +109,7 @@ class Model(nn.Module):
             to neighbours. Attention over all nodes ignores them.
         without: options of other models that it cannot have, each with the reason.
         search: options that `zoo tune` tries: a list, or a range `{"low": ..., "high": ...}`.
+        stem_encoding: of an encoding with weights, the network that makes columns of its numbers.
         head_decoder: of link prediction, what makes a score of two nodes' logits.
         head_readout: of graphs, what makes an answer for each of the logits of its nodes.
     """
@@ -139,6 +140,7 @@ class Model(nn.Module):
     about: About = About()
     folder: Path | None = None
     tokenizer: str | None = None
+    stem_encoding: nn.Module
     head_decoder: nn.Module
     head_readout: nn.Module
 
@@ -162,13 +164,13 @@ class Model(nn.Module):
         """
         if torch.compiler.is_compiling():
             note(graph)
-            return super().__call__(graph, x, *self._given(context))
+            return super().__call__(graph, self.encoded(graph, x), *self._given(context))
         check_graph(graph)
         if self._compiled_call_impl is not None:
             note(graph)
         try:
             check_rows(self, graph, x)
-            inputs = (graph, x, *self._given(context))
+            inputs = (graph, self.encoded(graph, x), *self._given(context))
             if self.training in self._answered:
                 return super().__call__(*inputs)
             return self._answer_first(*inputs)
@@ -201,8 +203,19 @@ class Model(nn.Module):
         self.__dict__["_answered"] += (self.training,)
         return output
 
+    def encoded(self, graph: Any, x: Tensor) -> Tensor:
+        """Return what `features` and `forward` read, for features x (N, in_dim) of a graph.
+
+        That is x itself; of a model with an encoding that has weights, x with what they make of its
+        last columns in the place of these.
+        """
+        if not hasattr(self, "stem_encoding"):
+            return x
+        own, columns = x.tensor_split([x.shape[1] - self.stem_encoding.columns], dim=1)
+        return torch.cat([own, self.stem_encoding(graph, columns).to(own.dtype)], dim=1)
+
     def features(self, graph, x: Tensor) -> Tensor:
-        """Return what the head reads, (N, dim), from a graph and node features x (N, in_dim).
+        """Return what the head reads, (N, dim), from a graph and features x as of `encoded`.
 
         That of a model of `context` is `features(graph, x, context)`.
         """

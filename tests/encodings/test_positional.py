@@ -24,6 +24,7 @@ from zoo.encodings import (
     laplacian_solvers,
     positional,
     random_walk,
+    signnet,
 )
 from zoo.encodings.chebyshev import Component, Filter
 from zoo.encodings.laplacian_solvers import first_pairs
@@ -782,6 +783,38 @@ def test_empty_graph():
         assert pick(ENCODINGS, word, graph).shape == (0, columns)
 
 
+SET = [path(5), scattered(9, 6), make([], 3), cycle(4), complete(6), path(5), star(70), grid(4)]
+
+
+@pytest.mark.parametrize("graph", [grid(4), star(30), scattered(60, 90), make([(0, 1)], 3)])
+def test_eigenpairs_are_eigenvectors_times_the_root_of_the_size_and_their_eigenvalues(graph):
+    pairs, report = signnet(graph, k=5), laplacian_report(graph, k=5)
+    count, known = graph.num_nodes(), len(report["eigenvalues"])
+    scaled = laplacian(graph, k=5) * count**0.5
+    torch.testing.assert_close(pairs[:, :5], scaled)
+    assert (pairs[:, 5:] == pairs[:1, 5:]).all() and not pairs[:, 5 + known :].any()
+    expected = torch.tensor(report["eigenvalues"], dtype=torch.float32)
+    torch.testing.assert_close(pairs[0, 5 : 5 + known], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["signnet", "spe"])
+def test_eigenpairs_of_many_graphs_are_those_of_each(name):
+    encode = Encoder({"name": name, "k": 5})
+    torch.testing.assert_close(encode.of_each(SET), torch.cat([*map(encode, SET)]), rtol=0, atol=0)
+
+
+def test_degrees_count_neighbours_without_the_node_itself():
+    graph = dgl.add_self_loop(dgl.graph(([0, 0, 1], [1, 2, 2]), num_nodes=4))
+    into, out = [0, 1, 2, 0], [2, 1, 0, 0]
+    expected = torch.tensor([into, out]).T.float().add(1).log()
+    torch.testing.assert_close(positional.degree(graph), expected)
+    one_hot = positional.degree(graph, one_hot=1)
+    rows = [[i == 0, i > 0, o == 0, o > 0] for i, o in zip(into, out, strict=True)]
+    assert torch.equal(one_hot, torch.tensor(rows).float())
+    with pytest.raises(ZooError, match="one_hot"):
+        positional.degree(graph, one_hot=0)
+
+
 def test_flip_signs_flips_only_the_last_columns_and_uses_both_signs():
     x = torch.rand(5, 7) + 1
     kept, seen = x.clone(), set()
@@ -810,9 +843,6 @@ def test_a_data_set_stands_for_its_graph(name):
     data = load_graph({"name": "sbm", "nodes": 40, "classes": 2})
     encode = ENCODINGS[name]
     assert torch.equal(encode(data), encode(data.graph))
-
-
-SET = [path(5), scattered(9, 6), make([], 3), cycle(4), complete(6), path(5), star(70), grid(4)]
 
 
 @pytest.mark.parametrize("spec", [{"name": "laplacian", "k": 5}, {"name": "laplacian", "k": 40}])
@@ -846,11 +876,11 @@ def test_many_graphs_are_one_file_and_cut_elsewhere_another(tmp_path, monkeypatc
 
 
 def test_an_encoding_of_ones_own_is_computed_of_each_graph():
-    encode = Encoder("degree")
+    encode = Encoder("own")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ENCODINGS, "degree", lambda graph: graph.in_degrees().float().unsqueeze(1))
+        patch.setitem(ENCODINGS, "own", lambda graph: graph.in_degrees().float().unsqueeze(1))
         graphs = [path(3), star(4)]
         degrees = torch.cat([graph.in_degrees() for graph in graphs])
         assert torch.equal(encode.of_each(graphs).squeeze(1), degrees.float())
-    with pytest.raises(ZooError, match="degree"):
+    with pytest.raises(ZooError, match="own"):
         encode.of_each([path(3), star(4)])

@@ -3,7 +3,8 @@
 An encoding is a function of the undirected adjacency of a graph, or of a data set's graph: edges in
 both directions, without self-loops and duplicates. It is deterministic, and cached on disk.
 Eigenvectors are unique up to sign (and up to rotation where an eigenvalue is multiple): in the
-cache signs are canonical, and `flip_signs` draws random ones for training.
+cache signs are canonical, and `flip_signs` draws random ones for training. `signnet` and `spe` are
+what networks of `zoo.nn.learned_encodings`, parts of a model, read: eigenvectors and eigenvalues.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
+from torch.nn import functional
 from tqdm import tqdm
 
-from zoo.config.options import Few, Spec, Table, pick, value_problems
+from zoo.config.options import Count, Few, Spec, Table, pick, value_problems
 from zoo.encodings.chebyshev import csr_tensor
 from zoo.encodings.laplacian_solvers import first_pairs, quality
 from zoo.errors import ZooError
@@ -100,6 +102,79 @@ def random_walk(graph, *, steps: Few = 16) -> Tensor:
     return torch.from_numpy(stored["encoding"])
 
 
+def degree(graph, *, one_hot: Few | None = None) -> Tensor:
+    """Return log(1 + d) of the in-degree and the out-degree of each node, (N, 2) fp32 on CPU.
+
+    Self-loops do not count; where every edge goes both ways, both columns are the same. The walks
+    of `random_walk` are another encoding of structure, and the diagonals of what GRIT is told of
+    pairs (RRWP).
+
+    Args:
+        graph: canonical.
+        one_hot: columns 0, 1, ... for each of the two degrees in the place of its logarithm, of
+            which the last one is for all larger degrees; left out, logarithms.
+
+    Raises:
+        ZooError: one_hot is not from 1 to 1,000.
+    """
+    graph = getattr(graph, "graph", graph)
+    source, target = (end.cpu().long() for end in graph.edges())
+    apart, count = source != target, graph.num_nodes()
+    both = torch.stack([torch.bincount(end[apart], minlength=count) for end in (target, source)])
+    if one_hot is None:
+        return both.T.float().log1p()
+    _check("one_hot", one_hot)
+    return functional.one_hot(both.T.clamp(max=one_hot), one_hot + 1).flatten(1).float()
+
+
+def signnet(
+    graph,
+    *,
+    k: Few = 16,
+    dim: Count = 16,
+    eigenvalues: bool = True,
+    propagation: Literal["none", "mean"] = "none",
+) -> Tensor:
+    """Return eigenvectors and eigenvalues for SignNet, whose weights are the model's, (N, 2 k).
+
+    The network, `zoo.nn.SignNet` (arXiv 2202.13013), is a part of the model, which reads `dim`
+    columns of its making: rho(phi(v_1) + phi(-v_1), ...), whatever the signs of eigenvectors v are.
+    These are the columns of `laplacian` times sqrt(N), so that their mean square is 1 whatever the
+    size N of the graph, and after them, at each node, their eigenvalues; 0 for columns of zeros.
+    They are fp32, on the CPU.
+
+    Args:
+        graph: canonical, on the CPU; or several.
+        k: eigenvectors.
+        dim: width of the network, and the columns that the model reads.
+        eigenvalues: the network also reads the eigenvalues.
+        propagation: how its phi looks along the edges: `none`, a perceptron of each entry, or the
+            `mean` of the neighbours in each layer.
+
+    Raises:
+        ZooError: as `laplacian`.
+    """
+    return _eigenpairs(graph, k)
+
+
+def spe(graph, *, k: Few = 16, dim: Count = 16) -> Tensor:
+    """Return eigenvectors and eigenvalues for SPE, whose weights are the model's, (N, 2 k).
+
+    The network, `zoo.nn.SPE` (arXiv 2310.02579), is a part of the model, which reads `dim` columns
+    of its making: of V diag(phi(lambda)) V^T along the edges, whatever the choice of the basis. The
+    columns are those of `signnet`, fp32 on CPU.
+
+    Args:
+        graph: canonical, on the CPU; or several.
+        k: eigenvectors.
+        dim: width of the network, and the columns that the model reads.
+
+    Raises:
+        ZooError: as `laplacian`.
+    """
+    return _eigenpairs(graph, k)
+
+
 SIGNED = ("laplacian",)
 """Encodings whose columns have an arbitrary sign: those that `flip_signs` is for."""
 
@@ -115,7 +190,17 @@ def flip_signs(x: Tensor, columns: int) -> Tensor:
     return x * signs.to(x.device)
 
 
-ENCODINGS = Table("encoding", {"none": none, "laplacian": laplacian, "random_walk": random_walk})
+ENCODINGS = Table(
+    "encoding",
+    {
+        "none": none,
+        "degree": degree,
+        "laplacian": laplacian,
+        "random_walk": random_walk,
+        "signnet": signnet,
+        "spe": spe,
+    },
+)
 
 
 def _laplacian_of_each(graphs: Sequence[Any], *, k: Few = 16) -> Tensor:
@@ -136,8 +221,29 @@ def _random_walk_of_each(graphs: Sequence[Any], *, steps: Few = 16) -> Tensor:
     )
 
 
-_OF_EACH = {laplacian: _laplacian_of_each, random_walk: _random_walk_of_each}
+_OF_EACH = {
+    laplacian: _laplacian_of_each,
+    random_walk: _random_walk_of_each,
+    signnet: signnet,
+    spe: spe,
+}
 """Encoding to what computes it of many graphs together, which gives the same numbers."""
+
+
+def _eigenpairs(graph: Any, k: int) -> Tensor:
+    """Return eigenvectors times sqrt(N) and their eigenvalues, (M, 2 k), of a graph or several.
+
+    Eigenvalues are sums of v (v - S v), and so 0 for columns of zeros.
+    """
+    graphs = graph if isinstance(graph, Sequence) else [graph]
+    vectors = Encoder({"name": "laplacian", "k": k}).of_each(graphs)
+    pattern, owners = _blocks(graphs)
+    wide, owner = vectors.double(), torch.from_numpy(owners)
+    parts = wide * (wide - torch.from_numpy(_normalised(pattern) @ wide.numpy()))
+    values = torch.zeros(len(graphs), k, dtype=torch.float64).index_add_(0, owner, parts)
+    sizes = torch.bincount(owner, minlength=len(graphs))
+    scaled = vectors * sizes[owner].sqrt().unsqueeze(1)
+    return torch.cat([scaled, values[owner].float()], dim=1)
 
 
 class Encoder:

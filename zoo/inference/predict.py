@@ -64,9 +64,9 @@ def logits(model: Model, *inputs: Any) -> Tensor:
     return model(*inputs).logits
 
 
-def features(model: Model, *inputs: Any) -> Tensor:
+def features(model: Model, graph: Any, x: Tensor, *context: Tensor) -> Tensor:
     """Return what its head reads."""
-    return model.features(*inputs)
+    return model.features(graph, model.encoded(graph, x), *context)
 
 
 def run_inference(

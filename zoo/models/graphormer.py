@@ -6,7 +6,8 @@ for those inside a batch, N p of them in the place of N^2. Where it departs from
 
 - Graphs of the zoo have edges in both directions, so that one table of degrees does for both.
 - Paths of more than `hops` edges, and none at all, share one bias.
-- Features of edges along a path are not read.
+- Features of edges along a path (equation 7) are not read: where several paths are shortest the
+  paper takes any one of them, and answers would depend on how nodes are numbered.
 - The virtual node is that of `readout: virtual-node`, with `virtual_node: true` here; without, the
   readout is that of the recipe. It has one bias for what it sees and for who sees it.
 - There is one more norm at the end, as in other transformers whose norms come first.

@@ -47,6 +47,7 @@ from zoo.nn.layers import (
     build_norm,
     lerp,
 )
+from zoo.nn.learned_encodings import ENCODING_NETWORKS, SPE, EncodingNetwork, SignNet
 from zoo.nn.message_passing import MessagePassing
 from zoo.nn.positions import (
     node_positions,
@@ -95,7 +96,9 @@ __all__ = [
     "Directions",
     "Drawn",
     "Dropout",
+    "ENCODING_NETWORKS",
     "EdgeScores",
+    "EncodingNetwork",
     "FeatureLinear",
     "FeedForward",
     "GraphAttention",
@@ -118,7 +121,9 @@ __all__ = [
     "RandomKernel",
     "ReluDropout",
     "ReluDropoutAdd",
+    "SPE",
     "Separate",
+    "SignNet",
     "TOKEN",
     "LabelTokens",
     "TiedHead",

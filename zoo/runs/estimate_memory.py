@@ -42,7 +42,7 @@ from zoo.training.batches import BATCHING, Batch, Batches, FullBatch, TrainingDa
 from zoo.training.layerwise import Layerwise
 from zoo.training.optimizers import OPTIMIZERS, still
 from zoo.training.trainer import WEIGHT_COPIES, Trainer
-from zoo.weights.create import create_model, with_edge_dim
+from zoo.weights.create import create_model, with_edge_dim, with_encoding
 
 LEAST = (64, 192)
 """Nodes of the graphs that are measured of every model."""
@@ -299,6 +299,7 @@ class SmallGraphs:
         data, task = self._data.data, self._data.task
         options = {key: value for key, value in self._plan.model.items() if key != "name"}
         options = with_edge_dim(self._plan.model["name"], options, data.edge_dim)
+        options = with_encoding(options, self._plan.encoding)
         outputs = task.outputs(data.classes)
         torch.manual_seed(0)
         model = create_model(self._plan.model["name"], data.inputs, outputs, **options)

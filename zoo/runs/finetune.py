@@ -22,7 +22,7 @@ from zoo.runs.resolve import Plan, load_recipe, resolve
 from zoo.tasks.labels import LINKS, OF_GRAPHS
 from zoo.weights.create import hint_imports
 from zoo.weights.files import CONFIG, read_config
-from zoo.weights.transfer import OF_TASKS
+from zoo.weights.transfer import OF_ALL
 
 OF_ROWS = (
     "batching",
@@ -182,7 +182,7 @@ def _recipe(
     about, recipe = config["about"], config["about"].recipe or {}
     spec = data if isinstance(data, dict) else {"name": data}
     transform = {} if about.transform == "raw" else {"features": about.transform}
-    no_options = ("in_dim", "out_dim", "about", "sha256", "model", *OF_TASKS)
+    no_options = ("in_dim", "out_dim", "about", "sha256", "model", *OF_ALL)
     options = {key: value for key, value in config.items() if key not in no_options}
     start = {"weights": str(folder), "freeze": freeze, "lr_decay": lr_decay}
     return {

@@ -47,7 +47,7 @@ from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.links import check_tables
 from zoo.training.trainer import Hooks
-from zoo.weights.create import create_model, reads_edge_features, with_edge_dim
+from zoo.weights.create import create_model, reads_edge_features, with_edge_dim, with_encoding
 from zoo.weights.files import CONFIG, WEIGHTS, read_config, read_folder, sha256_of
 from zoo.weights.finetune import Start, layered, same_columns
 from zoo.weights.finetune import start as start_from
@@ -416,6 +416,7 @@ def build(prepared: Prepared) -> tuple[Model, Start | None]:
     options = dict(recipe.model) if isinstance(recipe.model, dict) else {"name": recipe.model}
     name = options.pop("name")
     options = with_edge_dim(name, options, prepared.data.edge_dim)
+    options = with_encoding(options, prepared.plan.encoding)
     options = with_columns(name, options, prepared.data)
     if prepared.task.kind == "links":
         options["decoder"] = prepared.data.how.decoder

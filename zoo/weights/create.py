@@ -14,6 +14,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Count, options_of, pick, table_of, value_problems
 from zoo.errors import ZooError, unknown
 from zoo.nn.attend import attentions_with_bias
+from zoo.nn.learned_encodings import ENCODING_NETWORKS, EncodingNetwork
 from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, Model, check_head, check_parts, discover, name_of
 from zoo.system.memory import available_memory
@@ -21,7 +22,7 @@ from zoo.tasks.decoders import DECODERS
 from zoo.tasks.task import TASKS
 from zoo.weights.files import Stored, read_folder
 from zoo.weights.index import index, locate
-from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_parts_of_task
+from zoo.weights.transfer import DATA_SIZED, carry_over, check_fit, in_units_of, with_same_parts
 
 _SIZES = "in_dim", "out_dim"
 
@@ -52,7 +53,8 @@ def create_model(
             are listed by `zoo info sgformer` in a shell and, once `zoo.list_models()` has been
             called, by `inspect.signature(zoo.MODELS["sgformer"])` and `help(...)` of the same.
             Every model takes `decoder`, a word of `zoo.tasks.decoders`, to score pairs of nodes,
-            and `readout`, a word of `zoo.nn.readouts`, to answer for graphs.
+            `readout`, a word of `zoo.nn.readouts`, to answer for graphs, and `encoding`, a word of
+            `zoo.nn.learned_encodings`, whose numbers are then the last of the `in_dim` columns.
 
     Raises:
         ZooError: an unknown name or option, a value of the wrong type or out of range, weights of
@@ -98,7 +100,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
         changed = {} if "head" in same else dict.fromkeys(of_head)
         model.about = stored.about.model_copy(update={"scores": None, **changed})
         model.tokenizer = stored.tokenizer
-    carry_over(model, with_parts_of_task(model, stored), same)
+    carry_over(model, with_same_parts(model, stored), same)
     if "head" in same:
         in_units_of(model, stored.about)
     return model
@@ -147,11 +149,14 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
         raise ZooError(f"model {name!r}: {'; '.join(wrong)}.")
 
     decoder, readout = options.pop("decoder", None), options.pop("readout", None)
+    encoding = options.pop("encoding", None)
     pool = None if readout is None else pick(READOUTS, readout, out_dim)
     width = out_dim if pool is None else pool.dim
+    network = None if encoding is None else pick(ENCODING_NETWORKS, encoding)
+    reads = in_dim if network is None else _width_with(network, in_dim)
 
     def make() -> Model:
-        return pick(MODELS, {**options, "name": name}, in_dim, width)
+        return pick(MODELS, {**options, "name": name}, reads, width)
 
     numbers = [value for value in (in_dim, out_dim, *options.values()) if type(value) is int]
     if max(numbers) >= WIDE:
@@ -162,10 +167,33 @@ def _create(name: str, in_dim: Any, out_dim: Any, **options: Any) -> Model:
     if pool is not None:
         model.head_readout = pool
         model.config |= {"out_dim": out_dim, "readout": readout}
+    if network is not None:
+        if model.any_graph:
+            raise ZooError(
+                f"{name} is for features as they are, by which the weights of an encoding would "
+                "not be trained; write another `encoding`, such as laplacian."
+            )
+        model.stem_encoding = network
+        model.config |= {"in_dim": in_dim, "encoding": encoding}
     if decoder is not None:
         model.head_decoder = pick(DECODERS, decoder, out_dim)
         model.config["decoder"] = decoder
     return model
+
+
+def _width_with(network: EncodingNetwork, in_dim: int) -> int:
+    """Return how many columns a model reads where a network reads the last ones of them."""
+    if in_dim < network.columns:
+        raise ZooError(
+            f"the encoding reads {network.columns} columns, the last ones of the features, and "
+            f"`in_dim` is {in_dim}; add them, as `data.encoded` does with an `Encoder`."
+        )
+    return in_dim - network.columns + network.dim
+
+
+def with_encoding(options: dict[str, Any], encoding: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a model with the encoding of its features, if that has weights."""
+    return {**options, "encoding": encoding} if encoding["name"] in ENCODING_NETWORKS else options
 
 
 def _check_memory(name: str, make: Callable[[], Model]) -> None:

@@ -19,7 +19,7 @@ from zoo.weights.transfer import (
     carry_over,
     in_units_of,
     shortened,
-    with_parts_of_task,
+    with_same_parts,
 )
 
 Arrange = Callable[[list[dict[str, Any]], float], list[dict[str, Any]]]
@@ -76,7 +76,7 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
         )
     try:
         parts = _same_parts(model, about, stored)
-        state = with_parts_of_task(model, stored)
+        state = with_same_parts(model, stored)
         report = carry_over(model, state, parts)
         report = report._replace(unused=[key for key in stored.state if key not in report.loaded])
     except ZooError as error:

@@ -11,8 +11,8 @@ from zoo.config.recipe import word
 from zoo.errors import ZooError
 from zoo.nn.codebook_attention import CodebookAttention
 
-OF_TASKS = {"decoder": "head_decoder.", "readout": "head_readout."}
-"""Options of a model to the prefix of their weights, which models of other tasks have not."""
+OF_ALL = {"decoder": "head_decoder.", "readout": "head_readout.", "encoding": "stem_encoding."}
+"""Options that every model takes to the prefix of their weights, which not all models have."""
 
 DATA_SIZED = ("stem", "head")
 """Prefixes of the names of weights whose shape depends on `in_dim`, and on `out_dim`."""
@@ -72,9 +72,9 @@ def carry_over(
     report, own = compare(model, state), model.state_dict()
     missing = [name for name in report.fresh
                if not name.startswith(DATA_SIZED) or name not in state]  # fmt: skip
-    of_tasks = (*OF_TASKS.values(),)
-    missing = [name for name in missing if not name.startswith(of_tasks)]
-    unexpected = [name for name in state if name not in own and not name.startswith(of_tasks)]
+    of_all = (*OF_ALL.values(),)
+    missing = [name for name in missing if not name.startswith(of_all)]
+    unexpected = [name for name in state if name not in own and not name.startswith(of_all)]
     if missing or unexpected:
         raise ZooError(
             "the weights are of another model, or of one with other options: missing or of "
@@ -85,8 +85,8 @@ def carry_over(
     return transfer(model, state, lambda name: not name.startswith(dropped))
 
 
-def with_parts_of_task(model: Any, stored: Any) -> dict[str, Tensor]:
-    """Return stored weights with those of their decoder, or readout, if it is that of a model.
+def with_same_parts(model: Any, stored: Any) -> dict[str, Tensor]:
+    """Return stored weights with those of their decoder, readout or encoding if they are a model's.
 
     Others have weights of the same names and shapes which mean something else.
 
@@ -95,7 +95,7 @@ def with_parts_of_task(model: Any, stored: Any) -> dict[str, Tensor]:
         stored: content of a folder, as of `read_folder`.
     """
     state = stored.state
-    for option, prefix in OF_TASKS.items():
+    for option, prefix in OF_ALL.items():
         own, theirs = (
             {key: weight.shape for key, weight in weights.items() if key.startswith(prefix)}
             for weights in (model.state_dict(), state)
