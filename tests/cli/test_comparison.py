@@ -253,3 +253,11 @@ def test_errors_of_any_scale_are_told_apart(command, tmp_path):
     code, out, said = command("train", "gru", data, "train.epochs=1", "seeds=[0, 1]")
     assert code == 0 and "e-0" in out and "e-0" in said, (out, said)
     assert "0.0000" not in out.partition("parameters")[0], out
+
+
+def test_a_training_that_may_still_improve_says_so(command, tmp_path):
+    """A best epoch of 27 among 30 was told without a word."""
+    words = ("train", "mlp", "--data", "karate", "--runs", tmp_path)
+    assert "with more, train.epochs, it may improve" in command(*words, "train.epochs=1")[1]
+    stopped = command(*words, "train.epochs=400", "train.patience=3")[1]
+    assert "it may improve" not in stopped

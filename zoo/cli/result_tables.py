@@ -12,12 +12,20 @@ from zoo.config.scores import figure, lower_is_better, signed, with_deviation
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+LATE = 0.9
+"""Share of the epochs after which a best one says that more may be better."""
+
 CLASSES = 20
 """Classes that the table of an evaluation has at most."""
 
 
-def result(summary: dict[str, Any]) -> None:
-    """Print the scores of each seed, their mean, and what the run cost."""
+def result(summary: dict[str, Any], epochs: int | None = None) -> None:
+    """Print the scores of each seed, their mean, and what the run cost.
+
+    Args:
+        summary: of the run.
+        epochs: that each seed had at most, if known.
+    """
     table = Table()
     for column in ("seed", "best epoch", "validation", "test"):
         table.add_column(column, justify="right")
@@ -33,6 +41,10 @@ def result(summary: dict[str, Any]) -> None:
     if unchanged := [row for row in summary["seeds"] if row["epoch"] < 0]:
         seeds = "" if len(summary["seeds"]) == 1 else f" of {len(unchanged)} seeds"
         out.print(f"As loaded: nothing better by validation came of the training{seeds}.")
+    whole = [row for row in summary["seeds"] if row["epochs"] == epochs]  # not stopped early
+    late = [row for row in whole if row["epoch"] + 1 > LATE * row["epochs"]]
+    if 2 * len(late) > len(summary["seeds"]) and not summary.get("measured"):
+        out.print("The best epochs are among the last: with more, train.epochs, it may improve.")
     if summary.get("beside"):
         scores = {name: with_deviation(score) for name, score in summary["beside"].items() if score}
         out.print(plain(f"Beside, on the test part: {_listed(scores)}"))

@@ -120,7 +120,8 @@ def train(
     if profile:
         _profile(plan, device, runs, resume, as_json, options)
     else:
-        print_summary(train_plan(plan, device, runs, resume, **options), as_json)
+        summary = train_plan(plan, device, runs, resume, **options)
+        print_summary(summary, as_json, plan.train["epochs"])
 
 
 def _profile(
@@ -146,15 +147,16 @@ def _profile(
         console.remark(f"written: {trace}, for chrome://tracing or ui.perfetto.dev")
     if rows and not as_json:
         console.rows(rows)
-    print_summary({**summary, "dearest": rows} if as_json else summary, as_json)
+    found = {**summary, "dearest": rows} if as_json else summary
+    print_summary(found, as_json, plan.train["epochs"])
 
 
-def print_summary(summary: dict[str, Any], as_json: bool) -> None:
+def print_summary(summary: dict[str, Any], as_json: bool, epochs: int | None = None) -> None:
     """Print the result of a training; one that was stopped ends with 130, or 143."""
     if as_json:
         typer.echo(json.dumps(summary))
     else:
-        result_tables.result(summary)
+        result_tables.result(summary, epochs)
     if summary["interrupted"]:
         sys.exit(exit_code())
 

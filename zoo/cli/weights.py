@@ -193,7 +193,10 @@ def _links(
         chosen, likely = chosen.flatten(0, 1), likely.flatten()
     table = table_of(graph, chosen, likely)
     write_frame(table, out)
-    console.remark(f"{len(table):,} pairs of nodes of {graph.name} are in {out}.")
+    console.remark(
+        f"{len(table):,} pairs of nodes of {graph.name} are in {out}. Probabilities are those of a "
+        "link against a pair that is drawn, as in training, and compare pairs with each other."
+    )
 
 
 @app.command()
