@@ -1,7 +1,7 @@
 """Tables of results: of a run, a fine-tuning, an evaluation, a comparison, a reproduction."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -38,13 +38,8 @@ def result(summary: dict[str, Any], epochs: int | None = None) -> None:
         table.add_row("mean", "", *(with_deviation(summary[part]) for part in ("val", "test")))
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
     out.print(plain(title), table, sep="\n", soft_wrap=True)
-    if unchanged := [row for row in summary["seeds"] if row["epoch"] < 0]:
-        seeds = "" if len(summary["seeds"]) == 1 else f" of {len(unchanged)} seeds"
-        out.print(f"As loaded: nothing better by validation came of the training{seeds}.")
-    whole = [row for row in summary["seeds"] if row["epochs"] == epochs]  # not stopped early
-    late = [row for row in whole if row["epoch"] + 1 > LATE * row["epochs"]]
-    if 2 * len(late) > len(summary["seeds"]) and not summary.get("measured"):
-        out.print("The best epochs are among the last: with more, train.epochs, it may improve.")
+    for sentence in _of_best_epochs(summary, epochs):
+        out.print(sentence)
     if summary.get("beside"):
         scores = {name: with_deviation(score) for name, score in summary["beside"].items() if score}
         out.print(plain(f"Beside, on the test part: {_listed(scores)}"))
@@ -71,6 +66,18 @@ def result(summary: dict[str, Any], epochs: int | None = None) -> None:
         f"zoo report {plain(shlex.quote(summary['folder']))} draws it.",
         soft_wrap=True,
     )
+
+
+def _of_best_epochs(summary: dict[str, Any], epochs: int | None) -> Iterator[str]:
+    """Say what best epochs tell: of loaded weights that stayed, and of a training cut short."""
+    seeds = summary["seeds"]
+    if unchanged := [row for row in seeds if row["epoch"] < 0]:
+        of_seeds = "" if len(seeds) == 1 else f" of {len(unchanged)} seeds"
+        yield f"As loaded: nothing better by validation came of the training{of_seeds}."
+    whole = [row for row in seeds if row.get("epochs") == epochs]  # not stopped early
+    late = [row for row in whole if epochs and row["epoch"] + 1 > LATE * epochs]
+    if 2 * len(late) > len(seeds) and not summary.get("measured"):
+        yield "The best epochs are among the last: with more, train.epochs, it may improve."
 
 
 def expectations(rows: list[dict[str, Any]]) -> None:
