@@ -7,9 +7,11 @@ import sys
 
 import pytest
 import torch
+from torch import nn
 
 import zoo
 from zoo.config.options import Table
+from zoo.nn import ENCODING_NETWORKS
 from zoo.testing.promise import Promise, keep_close
 
 WRONG = {
@@ -78,6 +80,43 @@ def test_what_is_wrong_is_named(kind, function, words, monkeypatch):
     monkeypatch.setitem(table, "wrong", builder_of(kind, function))
     with pytest.raises(zoo.testing.Broken, match=f"(?s){words}"):
         check("wrong")
+
+
+class Network(nn.Module):
+    """A linear map of degrees, and what may be wrong with it."""
+
+    columns, dim = 1, 3
+
+    def __init__(self, wrong):
+        super().__init__()
+        self.map, self.wrong = nn.Linear(1, 3), wrong
+        if wrong == "weight":
+            self.unused = nn.Parameter(torch.zeros(()))
+
+    def forward(self, graph, columns):
+        made = self.map(columns)
+        if self.wrong == "width":
+            return made[:, :2]
+        return made - made.mean(0) if self.wrong == "mean" else made
+
+
+@pytest.mark.parametrize(
+    "wrong,words",
+    [
+        (None, None),
+        ("weight", "unused would not be trained"),
+        ("width", "1 columns, of which the network makes 2.*1 and 3, to these"),
+        ("mean", "in a batch of graphs its numbers change by"),
+    ],
+)
+def test_what_is_wrong_with_a_network_of_an_encoding_is_named(wrong, words, monkeypatch):
+    monkeypatch.setitem(zoo.ENCODINGS, "mine", lambda graph: graph.in_degrees().float()[:, None])
+    monkeypatch.setitem(ENCODING_NETWORKS, "mine", lambda: Network(wrong))
+    if wrong is None:
+        zoo.testing.check_encoding("mine")
+        return
+    with pytest.raises(zoo.testing.Broken, match=f"(?s){words}"):
+        zoo.testing.check_encoding("mine")
 
 
 def test_the_checks_pass_where_all_is_right():

@@ -85,10 +85,10 @@ class SPE(EncodingNetwork):
     """rho(V diag(phi_1(lambda)) V^T, ..., V diag(phi_m(lambda)) V^T), SPE (arXiv 2310.02579).
 
     Neither signs nor, where an eigenvalue is multiple, the choice of a basis makes a difference, if
-    all of its eigenvectors are among the k; and a small change of the graph makes a small one. phi
-    is a perceptron of each eigenvalue. The paper's rho is a GIN over the rows of all N x N x m
-    numbers. Here they are never made: with a_ij in R^m, those of a pair, only a_ii and the a_ij of
-    edges are computed, as dot products along the edges, and
+    all of its eigenvectors are among the k; and where two eigenvalues meet nothing jumps, which the
+    paper calls stable. phi is a perceptron of each eigenvalue. The paper's rho is a GIN over the
+    rows of all N x N x m numbers. Here they are never made: with a_ij in R^m, those of a pair, only
+    a_ii and the a_ij of edges are computed, as dot products along the edges, and
 
         p_i = rho_2((1 + eps) rho_1(a_ii) + sum_{j in N(i)} rho_1(a_ij)),
 
