@@ -37,9 +37,8 @@ from zoo.data.files.graph_arrays import (
     check_room,
     check_weights,
 )
-from zoo.data.mapped.external_sort import ranges
 from zoo.data.mapped.reader import read_meta, read_on_disk
-from zoo.data.mapped.writer import blocks, sha256
+from zoo.data.mapped.writer import blocks, ranges, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
