@@ -9,8 +9,7 @@ import torch
 from zoo.canonical_form import WEIGHT
 from zoo.data.load import load_data
 from zoo.data.load.readers import series_of_json, series_of_table
-from zoo.data.tables.series import filled
-from zoo.data.tables.series_json import read_series_json
+from zoo.data.tables.series import filled, read_series_json
 from zoo.data.tables.time_steps import Steps, time_names
 from zoo.errors import ZooError
 

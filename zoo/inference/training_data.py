@@ -35,8 +35,13 @@ from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, split_of
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
-from zoo.data.tables.graphs_nodes_edges import columns_of_set, has_graph_table
-from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
+from zoo.data.tables.nodes_and_edges import (
+    columns_of_set,
+    has_graph_table,
+    kinds_of,
+    node_columns,
+    read_tables,
+)
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
 from zoo.inference.matching import class_names, known_labels

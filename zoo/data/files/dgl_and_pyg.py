@@ -15,28 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.data.files.graph_arrays import (
-    NO_EDGES,
-    PARTS,
-    EdgeColumns,
-    GraphArrays,
-    Weights,
-    are_canonical,
-    edge_weights,
-)
+from zoo.data.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, are_canonical
 from zoo.data.files.graph_set_arrays import GraphSetArrays, join_labels, set_of_graphs
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import (
     FEATURES,
     LABELS,
+    EdgeColumns,
+    Weights,
     choose,
     described,
+    edge_weights,
     from_node_data,
     shape_of,
+    sparse_entries,
+    to_numpy,
     unread_names,
     warn_unread,
 )
-from zoo.data.files.to_numpy import sparse_entries, to_numpy
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError, cause, suggestion
 

@@ -4,14 +4,13 @@ Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.data.files.to_numpy import to_numpy
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import check_labels, check_plain, empty_parts, first_true
@@ -410,126 +409,3 @@ def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
             "of numbers for each edge."
         )
     return _finite("edge_features", features)
-
-
-Weights = Literal["use", "ignore"] | None
-"""Whether weights of edges are read; None: only where something says which they are."""
-
-
-class EdgeColumns(NamedTuple):
-    """What is read of the data of edges.
-
-    Attributes:
-        weight: the name of their weight; None: nothing says it.
-        weights: `use` the only one there is, or `ignore` all of them.
-        features: names of what are features: numbers, one or several for each edge.
-    """
-
-    weight: str | None = None
-    weights: Weights = None
-    features: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, weight: str | None, weights: Weights, features: str | Sequence[str] | None) -> Self:
-        """Return what options say; several names may be one text with commas between."""
-        names = features.split(",") if isinstance(features, str) else features or ()
-        return cls(weight, weights, [name.strip() for name in names])
-
-    def refuse_features(self) -> None:
-        """Raise ZooError where features are named: edges of several kinds have none in common."""
-        if self.features:
-            raise ZooError(
-                "edge_features: edges of several kinds are read with their weights, and not with "
-                "features. Leave `edge_features` out, or join the kinds into one table."
-            )
-
-    def named(self, names: Sequence[Any], wide: Collection[Any] = ()) -> str | None:
-        """Return which of the names is the weight, None where none is.
-
-        Args:
-            names: of all that edges have.
-            wide: those of several numbers for each edge, which no weight is.
-
-        Raises:
-            ZooError: there are some, and nothing says what they are; or one that is named is not.
-        """
-        for name in self.features:
-            if name not in names:
-                fix = suggestion(name, map(str, names)) if names else "leave it out."
-                raise ZooError(f"edge_features: the edges have no {name!r}; {fix}")
-        others = [name for name in names if name not in self.features]
-        unsaid = self.weight is None and self.weights is None
-        if self.weights == "ignore" or (unsaid and (self.features or not others)):
-            return None
-        if self.weight is not None:
-            if self.weight not in others:
-                fix = "leave `weight` out; or write `weights: ignore`."
-                fix = suggestion(self.weight, map(str, others)) if others else fix
-                raise ZooError(f"weight: the edges have no {self.weight!r}; {fix}")
-            return self.weight
-        if not others:
-            raise ZooError("weights: the edges have none to use; leave it out.")
-        if self.weights == "use" and len(others) == 1:
-            return others[0]
-        narrow = next((name for name in others if name not in wide), None)
-        fix = f"`edge_features: {others[0]}` to read features of them"
-        fix = fix if narrow is None else f"`weight: {narrow}` to weigh them by it"
-        raise ZooError(
-            f"the edges have {', '.join(map(repr, map(str, others)))}; write {fix}, or `weights: "
-            "ignore` to read the graph without them."
-        )
-
-    def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
-        """Return `weights` (E,), `edge_features` (E, F) and their names of edge data, or None."""
-        shapes = {name: getattr(values, "shape", ()) for name, values in data.items()}
-        named = self.named([*data], [name for name, shape in shapes.items() if shape[1:] > (1,)])
-        features = [_numbers_of_edges("edge_features", name, data[name]) for name in self.features]
-        names = [
-            name if values.shape[1] == 1 else f"{name}[{column}]"
-            for name, values in zip(self.features, features, strict=True)
-            for column in range(values.shape[1])
-        ]
-        return {
-            "weights": None if named is None else edge_weights(named, data[named]),
-            "edge_features": np.concatenate(features, axis=1) if features else None,
-            "edge_feature_names": tuple(names) or None,
-        }
-
-
-def edge_weights(name: str, values: Any) -> np.ndarray:
-    """Return edge data that is one number for each edge, (E,)."""
-    weights = _numbers_of_edges("weight", name, values)
-    if weights.shape[1] != 1:
-        raise ZooError(
-            f"weight: {name!r} is of the shape {weights.shape}, and a weight is one number for "
-            "each edge. Choose one, or write `weights: ignore`."
-        )
-    return weights[:, 0]
-
-
-def _numbers_of_edges(option: str, name: str, values: Any) -> np.ndarray:
-    """Return edge data that is one number or several for each edge, as (E, F)."""
-    numbers = to_numpy(values, name)
-    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iufb":
-        raise ZooError(
-            f"{option}: {name!r} is of the shape {numbers.shape}, {numbers.dtype}, and edges have "
-            "numbers, one or as many for each. Write words as numbers, or as kinds of edges of "
-            "their own; or `weights: ignore`."
-        )
-    return numbers.reshape(len(numbers), -1)
-
-
-def refuse_idle(table: str, option: str, **given: Any) -> None:
-    """Refuse options that are about a table which an option did not name: nothing would read them.
-
-    Args:
-        table: what they are about.
-        option: what names it.
-        given: them; None where they are not given.
-    """
-    for name, value in given.items():
-        if value is not None:
-            raise ZooError(
-                f"{name}: it is about {table}, and none is named; write `{option}: PATH`, or leave "
-                f"`{name}` out."
-            )

@@ -24,7 +24,7 @@ from zoo.data.files.graph_arrays import (
     check_room,
     check_weights,
 )
-from zoo.data.files.to_numpy import to_numpy
+from zoo.data.files.objects import to_numpy
 from zoo.errors import ZooError, suggestion
 from zoo.tasks.labels import (
     GRAPH_REGRESSION,

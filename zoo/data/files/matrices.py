@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from zoo.data.files.graph_arrays import GraphArrays, Weights, check_node_count
-from zoo.data.files.to_numpy import to_numpy, to_scipy
+from zoo.data.files.graph_arrays import GraphArrays, check_node_count
+from zoo.data.files.objects import Weights, to_numpy, to_scipy
 from zoo.errors import ZooError
 from zoo.tasks.labels import unlabelled
 

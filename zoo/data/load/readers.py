@@ -19,16 +19,10 @@ from zoo.config.learnt_columns import Missing
 from zoo.config.options import Count, Number, Spec, Table
 from zoo.data.features import FEATURES
 from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph, read_graphs
-from zoo.data.files.graph_arrays import (
-    Direction,
-    Duplicates,
-    EdgeColumns,
-    GraphArrays,
-    Weights,
-    refuse_idle,
-)
+from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays
 from zoo.data.files.graph_set_arrays import read_tu_folder, tu_folder
 from zoo.data.files.matrices import from_scipy, read_coordinates
+from zoo.data.files.objects import EdgeColumns, Weights, refuse_idle
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
 from zoo.data.files.text_lines import read_terms
@@ -36,13 +30,16 @@ from zoo.data.mapped.reader import is_on_disk, read_whole
 from zoo.data.samples import Samples, Separate
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.tables.columns import TERMS, Columns, Names, Numbers, list_names
-from zoo.data.tables.graphs_nodes_edges import has_graph_table, read_graphs_nodes_edges
 from zoo.data.tables.molecules import has_smiles, read_molecule_table
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.nodes_and_edges import read_node_table, read_tables
+from zoo.data.tables.nodes_and_edges import (
+    has_graph_table,
+    read_graphs_nodes_edges,
+    read_node_table,
+    read_tables,
+)
 from zoo.data.tables.read import SUFFIXES, CsvFormat, Decimal, Separator
-from zoo.data.tables.series import read_series_table
-from zoo.data.tables.series_json import read_series_json
+from zoo.data.tables.series import read_series_json, read_series_table
 from zoo.errors import ZooError, reading
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels

@@ -15,7 +15,7 @@ import numpy as np
 
 from zoo.config.yaml_lines import line_text
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import kind_of, parse_numbers, parse_texts
+from zoo.data.tables.cells import kind_of, parse_dates, parse_numbers, parse_texts
 from zoo.data.tables.columns import (
     KINDS,
     LABELS,
@@ -25,9 +25,14 @@ from zoo.data.tables.columns import (
     label_word,
     list_names,
 )
-from zoo.data.tables.dates import parse_dates
-from zoo.data.tables.graphs_nodes_edges import TABLES, has_graph_table
-from zoo.data.tables.nodes_and_edges import ENDS, WEIGHTS, find_table, kinds_of
+from zoo.data.tables.nodes_and_edges import (
+    ENDS,
+    TABLES,
+    WEIGHTS,
+    find_table,
+    has_graph_table,
+    kinds_of,
+)
 from zoo.data.tables.read import CsvFormat, guess_separator, is_index, read_header, read_table
 from zoo.errors import Finding, ZooError, brief, reading
 from zoo.system.files import user_path

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays
-from zoo.data.files.objects import described
-from zoo.data.files.to_numpy import to_numpy
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.objects import EdgeColumns, described, to_numpy
 from zoo.data.tables.columns import OF_TEXT, Columns, list_names
 from zoo.data.tables.nodes_and_edges import node_arrays
 from zoo.data.tables.read import frame_of

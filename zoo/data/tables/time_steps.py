@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.tables.cells import kind_of, parse_texts, type_of
-from zoo.data.tables.dates import date_length, parse_date_words, timestamps
+from zoo.data.tables.cells import (
+    date_length,
+    kind_of,
+    parse_date_words,
+    parse_texts,
+    timestamps,
+    type_of,
+)
 from zoo.errors import ZooError, brief
 
 if TYPE_CHECKING:
