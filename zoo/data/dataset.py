@@ -19,7 +19,15 @@ from zoo.config.recipe import word
 from zoo.data.canonical import canonical, graph_of
 from zoo.data.features import far_from_standard, transform_features
 from zoo.data.files import objects
-from zoo.data.files.dgl_and_pyg import from_dgl, from_dgl_list, from_pyg, from_pyg_list, unpack
+from zoo.data.files.dgl_and_pyg import (
+    Wanted,
+    from_dgl,
+    from_dgl_list,
+    from_pyg,
+    from_pyg_list,
+    graph_arrays,
+    unpack,
+)
 from zoo.data.files.graph_arrays import (
     PARTS,
     Direction,
@@ -226,7 +234,8 @@ class Dataset:
         are the classes of the graphs (S,), or targets or numbers (S, T), as `task` says; `degrees`
         makes columns for the degrees of their nodes.
         """
-        choice = EdgeColumns.of(weight, weights, edge_features)
+        edges = EdgeColumns.of(weight, weights, edge_features)
+        wanted = Wanted(label, feature, edges, task, degrees)
         if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
             graphs, own = graph  # as dgl.load_graphs returns them
             graph = graphs[0] if len(graphs) == 1 and not own else graphs
@@ -237,15 +246,14 @@ class Dataset:
         if not isinstance(first, DGLGraph):
             raise objects.wrong_object("from_dgl reads a DGLGraph, or a list of them", graph)
         if isinstance(content, list):
-            options = (labels, label, feature, choice, degrees, task)
-            data = _samples(lambda: from_dgl_list(content, *options), name, task, **common)
+            data = _samples(lambda: from_dgl_list(content, labels, wanted), name, task, **common)
             return cast(Self, data)
         if content.is_block:
             raise ZooError("this is a block of a sampler, a part of a graph; write the graph.")
         if content.batch_size > 1 and labels is not None:
             raise ZooError("this is a batch of graphs; write a list, dgl.unbatch(graph).")
         _refuse_options_of_sets(labels=labels, degrees=degrees)
-        arrays = from_dgl(content, label, feature, choice, task)
+        arrays = graph_arrays(from_dgl(content), wanted)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
@@ -269,17 +277,16 @@ class Dataset:
         `zoo.data.samples.Samples`, whose label is a class, or T targets or numbers, as `task` says;
         `degrees` makes columns for the degrees of their nodes.
         """
-        choice = EdgeColumns.of(weight, weights, edge_features)
-        content = unpack(data)
+        edges = EdgeColumns.of(weight, weights, edge_features)
+        wanted, content = Wanted(label, feature, edges, task, degrees), unpack(data)
         first = content[0] if isinstance(content, list) and content else content
         if not (hasattr(first, "to_dict") or isinstance(first, Mapping)) or hasattr(first, "iloc"):
             raise objects.wrong_object("from_pyg reads Data of PyG, or a list of them", data)
         if isinstance(content, list):
-            options = (label, feature, choice, degrees, task)
-            samples = _samples(lambda: from_pyg_list(content, *options), name, task, **common)
+            samples = _samples(lambda: from_pyg_list(content, wanted), name, task, **common)
             return cast(Self, samples)
         _refuse_options_of_sets(degrees=degrees)
-        arrays = from_pyg(content, label, feature, choice, task)
+        arrays = graph_arrays(from_pyg(content, wanted), wanted)
         return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod

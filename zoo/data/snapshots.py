@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from zoo.data.files.graph_arrays import Direction, Duplicates
 from zoo.data.samples import Encodings, Separate, encodings_of
 from zoo.data.splits import TIME_SPLITS
 from zoo.data.summary import summary
-from zoo.data.tables.series import NodeSeries, filled
+from zoo.data.tables.time_steps import Steps
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
@@ -32,6 +32,30 @@ from zoo.registry import MODELS
 from zoo.tasks.labels import FORECASTING
 
 Scale = Literal["none", "standard"]
+
+
+class NodeSeries(NamedTuple):
+    """Numbers of N nodes at T times, and the graph at each of these.
+
+    Attributes:
+        times: whole numbers, or dates as datetime64, (T,), in order and equal steps.
+        steps: between them.
+        values: (T, N, F) fp32, NaN where unknown; the first of the F is what is predicted.
+        names: what the F are called.
+        ids: what the nodes are called (N,), int64 or text; None: by their numbers.
+        edges: those of each graph that differs, (E, 2) each.
+        graph_of: which of these is there at each time, (T,).
+        weights: of the edges of each graph, (E,) each; None: all count alike.
+    """
+
+    times: np.ndarray
+    steps: Steps
+    values: np.ndarray
+    names: tuple[str, ...]
+    ids: np.ndarray | None
+    edges: list[np.ndarray]
+    graph_of: np.ndarray
+    weights: list[np.ndarray] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -195,18 +219,14 @@ class Snapshots(Separate):
         )
         if torch.equal(shift, self.shift) and torch.equal(spread, self.spread):
             return self
-        self._warn_of(unknown.any(dim=1).nonzero().flatten().tolist())
-        return self.scaled(shift, spread)
-
-    def _warn_of(self, nodes: list[int]) -> None:
-        """Say of which nodes nothing is known in training."""
-        if nodes:
+        if nodes := unknown.any(dim=1).nonzero().flatten().tolist():
             first = nodes[0] if self.ids is None else str(self.ids[nodes[0]])
             logging.getLogger(__name__).warning(
                 "%s: in training a column has no known value at %d of %d nodes, the first of them "
                 "%r; it is scaled there by the mean and deviation of the other nodes.",
                 self.name, len(nodes), len(self.shift), first,
             )  # fmt: skip
+        return self.scaled(shift, spread)
 
     def scaled(self, shift: Tensor, spread: Tensor) -> Snapshots:
         """Return the data with each feature of each node scaled by these, (N, F) each."""
@@ -256,6 +276,14 @@ class Snapshots(Separate):
         """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""
         y = self.y[chosen].unflatten(1, (len(self.shift), -1))
         return ((y - self.shift[:, :1]) / self.spread[:, :1]).flatten(1)
+
+
+def filled(x: Tensor) -> Tensor:
+    """Return values (T, N, F) with the last one before in the place of each unknown one, or 0."""
+    known = ~x.isnan()
+    times = torch.arange(len(x))[:, None, None].expand(x.shape)
+    last = torch.where(known, times, -1).cummax(dim=0).values
+    return torch.where(last >= 0, x.gather(0, last.clamp(min=0)), 0.0).nan_to_num(0)
 
 
 def _moments(known: Tensor) -> tuple[Tensor, Tensor]:

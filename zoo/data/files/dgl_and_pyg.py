@@ -57,28 +57,42 @@ class GraphData(NamedTuple):
     of_dgl: bool = False
 
 
-def graph_arrays(
-    data: GraphData,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-    unread: set[str],
-) -> GraphArrays:
+class Wanted(NamedTuple):
+    """What is read of the data of a graph, or of each of many.
+
+    Attributes:
+        label: the node data that is the label, of one of several kinds `y`, or `paper.y`; of many
+            graphs theirs, or several of one number each, which are as many targets.
+        feature: the node data that is the features.
+        edges: what is read of edge data; the weight is 1 for kinds of edges that have none.
+        task: what the labels are for.
+        degrees: of many graphs: columns for the degrees of nodes, as of `with_degrees`.
+    """
+
+    label: str | list[str] | None
+    feature: str | None
+    edges: EdgeColumns
+    task: str | None = None
+    degrees: int | None = None
+
+
+def graph_arrays(data: GraphData, wanted: Wanted, unread: set[str] | None = None) -> GraphArrays:
     """Return a graph, of one kind of nodes and edges or several, as arrays.
 
     Args:
         data: the graph.
-        label: the node data that is the label; of one of several kinds `y`, or `paper.y`.
-        feature: the node data that is the features.
-        choice: what is read of edge data; the weight is 1 for kinds of edges that have none.
-        task: what the labels are for.
-        unread: the names of node data that is not read are added to it.
+        wanted: what is read of it.
+        unread: the names of node data that is not read are added to it; None: they are told.
 
     Raises:
         ZooError: data that is named is not there, or features of several kinds of edges are asked
             for.
     """
+    if unread is None:
+        arrays = graph_arrays(data, wanted, unread := set())
+        warn_unread(unread)
+        return arrays
+    label, feature, choice, task, _ = wanted
     if len(data.nodes) == len(data.edges) == 1:
         ((kind, nodes),), ((ends, of_edges),) = data.nodes.items(), data.edges.values()
         edges = choice.read(of_edges)
@@ -113,20 +127,16 @@ def graph_arrays(
 def _set(
     split: Callable[[Any], GraphData],
     graphs: Sequence[Any],
-    labels: Sequence[Any],
-    label: str,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None,
-    target_names: Sequence[str] = (),
+    columns: Mapping[str, Sequence[Any]],
+    wanted: Wanted,
     unread: Collection[str] = (),
 ) -> GraphSetArrays:
-    """Return graphs, each taken apart by `split`, with a label each as a set; None is unknown.
+    """Return graphs, each taken apart by `split`, with labels by name as a set; None is unknown.
 
     Node data that is called like a label is not read, nor edge data that nobody names, nor what is
     `unread` already; a warning says so.
     """
+    choice, [name, *others] = wanted.edges, columns
     unnamed = choice.weight is None and choice.weights is None
     own = choice._replace(weights="ignore") if unnamed else choice
     arrays, of_edges, unread = [], set[str](), {*unread}
@@ -137,7 +147,8 @@ def _set(
                 data.nodes[kind] = {key: x for key, x in nodes.items() if key not in LABELS}
                 unread |= {*LABELS} & {*nodes}
             of_edges |= {key for _, own_data in data.edges.values() for key in own_data}
-            arrays.append(graph_arrays(data, None, feature, own, None, unread))
+            one = wanted._replace(label=None, edges=own, task=None)
+            arrays.append(graph_arrays(data, one, unread))
         except ZooError as error:
             raise ZooError(f"graph {number} of the list: {error}") from None
     if unnamed and (more := sorted(of_edges - {*choice.features})):
@@ -146,29 +157,13 @@ def _set(
             "`weight` weighs edges, `weights: ignore` leaves it out.", " and ".join(more), more[0],
         )  # fmt: skip
     warn_unread(unread)
-    return set_of_graphs(arrays, labels, label, degrees, task, tuple(target_names) or None)
+    labels, label = (join_labels(columns), ", ".join(columns)) if others else (columns[name], name)
+    return set_of_graphs(arrays, labels, label, wanted.degrees, wanted.task, (*columns,))
 
 
-def from_dgl(
-    graph: DGLGraph,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-) -> GraphArrays:
-    """Return a DGLGraph, of one kind of nodes and edges or several; see `graph_arrays`."""
-    return _warned(_split_dgl(graph), label, feature, choice, task)
+def from_dgl(graph: DGLGraph) -> GraphData:
+    """Return a DGLGraph, of one kind of nodes and edges or several, taken apart."""
 
-
-def _warned(data: GraphData, label, feature, choice: EdgeColumns, task) -> GraphArrays:
-    """Return what `graph_arrays` does, and warn of node data that is not read."""
-    unread: set[str] = set()
-    arrays = graph_arrays(data, label, feature, choice, task, unread)
-    warn_unread(unread)
-    return arrays
-
-
-def _split_dgl(graph: DGLGraph) -> GraphData:
     def named(data: Mapping[str, Any]) -> dict[str, Any]:  # without DGL's own, such as `_ID`
         return {key: values for key, values in data.items() if not key.startswith("_")}
 
@@ -186,26 +181,14 @@ def _split_dgl(graph: DGLGraph) -> GraphData:
     )
 
 
-def from_dgl_list(
-    graphs: Sequence[Any],
-    labels: Any,
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-) -> GraphSetArrays:
+def from_dgl_list(graphs: Sequence[Any], labels: Any, wanted: Wanted) -> GraphSetArrays:
     """Return a list of DGLGraphs, or of pairs of one and its label, as a set.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
         labels: a class for each, or T targets or numbers; or several by name, as `dgl.load_graphs`
             returns them.
-        label: which of these; several, of one number each, are as many targets.
-        feature: the node data that is the features.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
-        task: what the labels are for.
+        wanted: what is read.
 
     Raises:
         ZooError: something else is in the list, the graphs are unlike, or the labels no classes.
@@ -219,7 +202,7 @@ def from_dgl_list(
         if not hasattr(graph, "canonical_etypes"):
             raise ZooError(f"number {number} of the list is {described(graph)}, and no DGLGraph.")
     labels = labels if isinstance(labels, Mapping) else {} if labels is None else {"labels": labels}
-    names = [label] if isinstance(label, str) else label or []
+    names = [wanted.label] if isinstance(wanted.label, str) else wanted.label or []
     if wrong := [name for name in names if name not in labels]:
         fix = "write `labels` of a list, in a file with it."
         fix = suggestion(wrong[0], labels) if labels else fix
@@ -233,48 +216,29 @@ def from_dgl_list(
         name: [row[None] for row in values] if np.ndim(values) > 1 else [*values]
         for name, values in columns.items()
     }
-    return _set(_split_dgl, graphs, *_joined(columns), feature, choice, degrees, task, names)
+    return _set(from_dgl, graphs, columns, wanted)
 
 
-def _joined(columns: Mapping[str, Sequence[Any]]) -> tuple[Sequence[Any], str]:
-    """Return labels by name as one label of each graph, and what it is called."""
-    [name, *others] = columns
-    return (join_labels(columns), ", ".join(columns)) if others else (columns[name], name)
-
-
-def from_pyg(
-    data: Any,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-) -> GraphArrays:
-    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`; see `graph_arrays`.
+def from_pyg(data: Any, wanted: Wanted) -> GraphData:
+    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`, taken apart.
 
     Raises:
-        ZooError: as `graph_arrays`, or it is no graph, or a batch of several.
+        ZooError: it is no graph, or a batch of several.
     """
     data = _to_dict(data)
-    parts = _split_pyg(data, label, feature, choice)
+    parts = _split_pyg(data, wanted)
     if len(parts.nodes) == 1 and "ptr" in data:
         [(kind, nodes)] = parts.nodes.items()
-        named, graphs = choose(nodes, label, feature)[0], len(data["ptr"]) - 1
+        named, graphs = choose(nodes, wanted.label, wanted.feature)[0], len(data["ptr"]) - 1
         if named is not None and len(nodes[named]) == graphs != parts.counts[kind]:
             raise ZooError(
                 f"this is a batch of {graphs:,} graphs with a label each; write a list, "
                 "batch.to_data_list(), in a file data.to_dict() of them."
             )
-    return _warned(parts, label, feature, choice, task)
+    return parts
 
 
-def from_pyg_list(
-    graphs: Sequence[Any],
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-) -> GraphSetArrays:
+def from_pyg_list(graphs: Sequence[Any], wanted: Wanted) -> GraphSetArrays:
     """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each, as a set.
 
     The label is the tensor of that name, left out the one of `LABELS` that is there: a class, or
@@ -290,6 +254,7 @@ def from_pyg_list(
     dicts = [_to_dict(graph) for graph in graphs]
     dicts = [{**data.get("_global_store", {}), **data} for data in dicts]
     names = [name for name in LABELS if any(data.get(name) is not None for data in dicts)]
+    label = wanted.label
     if label is None and len(names) > 1:
         raise ZooError(f"the graphs have {' and '.join(map(repr, names))}; write which is the "
                        f"class, `label: {names[-1]}`.")  # fmt: skip
@@ -301,10 +266,8 @@ def from_pyg_list(
     columns = {name: [data.get(name) for data in dicts] for name in chosen}
     skip = {*LABELS, *chosen}
     of_nodes = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
-    return _set(
-        lambda data: _split_pyg(data, None, feature, choice),
-        of_nodes, *_joined(columns), feature, choice, degrees, task, chosen, {*names} - {*chosen},
-    )  # fmt: skip
+    bare, unread = wanted._replace(label=None), {*names} - {*chosen}
+    return _set(lambda data: _split_pyg(data, bare), of_nodes, columns, wanted, unread)
 
 
 def _is_graph(value: Any) -> bool:
@@ -321,10 +284,9 @@ def _to_dict(data: Any) -> Mapping[str, Any]:
     return data.to_dict() if hasattr(data, "to_dict") else data
 
 
-def _split_pyg(
-    data: Mapping[str, Any], label: str | None, feature: str | None, choice: EdgeColumns
-) -> GraphData:
+def _split_pyg(data: Mapping[str, Any], wanted: Wanted) -> GraphData:
     """Return the `to_dict()` of a `Data` or `HeteroData`, in which label and feature are named."""
+    label, feature, choice = wanted[:3]
     kinds = {key: own for key, own in data.items() if isinstance(own, Mapping)}
     kinds.pop("_global_store", None)
     if not any(isinstance(key, tuple) for key in kinds):
@@ -438,7 +400,7 @@ def read_graph(
         edge_features: the edge data that are features, such as `edge_attr`: numbers, one or several
             for each edge.
     """
-    choice = EdgeColumns.of(weight, weights, edge_features)
+    wanted = Wanted(label, feature, EdgeColumns.of(weight, weights, edge_features), task)
     if _is_dgl(path):
         graphs, labels = read_bin(path)
         if len(graphs) != 1:
@@ -451,7 +413,7 @@ def read_graph(
                 "of whole graphs are read by `task: graph-classification`.",
                 path.name, " and ".join(map(repr, labels)),
             )  # fmt: skip
-        return from_dgl(graphs[0], label, feature, choice, task)
+        return graph_arrays(from_dgl(graphs[0]), wanted)
     content = unpack(read_pt(path))
     if isinstance(content, list):
         if content and not _is_graph(content[0]):
@@ -459,18 +421,10 @@ def read_graph(
         raise ZooError(
             f"this is a set of {len(content)} graphs; write `task: graph-classification`."
         )
-    return from_pyg(content, label, feature, choice, task)
+    return graph_arrays(from_pyg(content, wanted), wanted)
 
 
-def read_graphs(
-    path: Path,
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-    labels: bool = True,
-) -> GraphSetArrays:
+def read_graphs(path: Path, wanted: Wanted, labels: bool = True) -> GraphSetArrays:
     """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
 
     Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
@@ -479,16 +433,17 @@ def read_graphs(
     """
     if _is_dgl(path):
         graphs, own = read_bin(path)
-        own, label = (own, label) if labels else ({}, None)
-        return from_dgl_list(graphs, own, label, feature, choice, degrees, task)
+        if not labels:
+            own, wanted = {}, wanted._replace(label=None)
+        return from_dgl_list(graphs, own, wanted)
     content = unpack(read_pt(path))
     graphs = content if isinstance(content, list) else [content]
     if not labels and all(map(_is_graph, graphs)):
-        skip = {*LABELS, *([label] if isinstance(label, str) else label or ())}
+        skip = {*LABELS, *(wanted.label or ())}
         dicts = [_to_dict(graph) for graph in graphs]
         graphs = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
-        label = None
-    return from_pyg_list(graphs, label, feature, choice, degrees, task)
+        wanted = wanted._replace(label=None)
+    return from_pyg_list(graphs, wanted)
 
 
 def _is_dgl(path: Path) -> bool:

@@ -16,18 +16,15 @@ import numpy as np
 from scipy import sparse
 
 from zoo.data.files.graph_arrays import (
-    NO_EDGES,
     GraphArrays,
     check_edge_features,
-    check_edges,
     check_features,
     check_room,
     check_weights,
 )
 from zoo.data.files.objects import to_numpy
-from zoo.errors import ZooError, suggestion
+from zoo.errors import ZooError
 from zoo.tasks.labels import (
-    GRAPH_REGRESSION,
     GRAPHS,
     NUMBERS,
     TARGETS,
@@ -36,12 +33,10 @@ from zoo.tasks.labels import (
     encode_text,
     infer_task,
     is_word,
-    unlabelled,
 )
 
 _LOG = logging.getLogger(__name__)
-_INDICATOR = "_graph_indicator.txt"
-_MOST_LABELS = 1000
+INDICATOR = "_graph_indicator.txt"
 
 DEGREES = 64
 """The largest degree that has a column of its own, where none is said."""
@@ -121,92 +116,7 @@ def check_graph_set(arrays: GraphSetArrays) -> GraphSetArrays:
 def tu_folder(path: Path) -> Path | None:
     """Return the folder with the files of a set of the TU collection: a path, or `raw` in it."""
     folders = (path, path / "raw") if path.is_dir() else ()
-    return next((folder for folder in folders if any(folder.glob(f"*{_INDICATOR}"))), None)
-
-
-def read_tu_folder(
-    path: Path,
-    degrees: int | None = None,
-    *,
-    labels: bool = True,
-    label: Sequence[str] | None = None,
-    task: str | None = None,
-) -> GraphSetArrays:
-    """Read the files of a set of the TU collection.
-
-    Args:
-        path: of the folder.
-        degrees: columns for the degrees of nodes, as of `with_degrees`.
-        labels: False reads the graphs without their classes or numbers.
-        label: which of several columns of labels or attributes of graphs, such as `attribute 0`.
-        task: what these are for; None: classes where there are labels, numbers where there are
-            attributes of graphs alone.
-
-    Raises:
-        ZooError: a file is missing or wrong: which, and what it should hold.
-    """
-    folder = tu_folder(path) or path
-    stems = sorted(file.name.removesuffix(_INDICATOR) for file in folder.glob(f"*{_INDICATOR}"))
-    if len(stems) != 1:
-        raise ZooError(f"it holds {len(stems)} sets ({', '.join(stems[:4])}); keep one.")
-    start = folder / stems[0]
-    owners = _read_column(Path(f"{start}{_INDICATOR}")) - 1
-    if labels:
-        of_graphs = _read_labels(start, label, task)
-    else:  # no more graphs than nodes
-        task = task or GRAPHS
-        count = min(owners.max(initial=-1) + 1, len(owners))
-        of_graphs = unlabelled(count, task), None if task in NUMBERS else (), task
-    ends = _read_numbers(Path(f"{start}_A.txt"), np.int64)
-    edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
-    columns = _read_columns(start, "node", len(owners))
-    edge_columns = _read_columns(start, "edge", len(edges))
-    features, edge_features = (
-        np.stack([*named.values()], axis=1) if named else None for named in (columns, edge_columns)
-    )
-    features = np.zeros((len(owners), 0), np.float32) if features is None else features
-    arrays = GraphSetArrays(
-        edges, owners, features, of_graphs[0], of_graphs[1], edge_features, tuple(columns),
-        tuple(edge_columns) or None, task=of_graphs[2],
-    )  # fmt: skip
-    return check_graph_set(with_degrees(arrays, degrees))
-
-
-def _read_labels(
-    start: Path, label: Sequence[str] | None, task: str | None
-) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
-    """Return the labels (S,) or (S, T) of graphs, names of classes or targets, and their task."""
-    classes, numbers = (Path(f"{start}_graph_{kind}.txt") for kind in ("labels", "attributes"))
-    path = numbers if numbers.exists() and (task in NUMBERS or not classes.exists()) else classes
-    if not path.exists():
-        raise ZooError(
-            f"it has no {classes.name}: a class for each graph, a line each, and no "
-            f"{numbers.name}: numbers for each."
-        )
-    if path is classes and numbers.exists():
-        _LOG.warning("%s is not read; `task: graph-regression` predicts its numbers.", numbers.name)
-    task = GRAPH_REGRESSION if path is numbers and task is None else task
-    several = task in (*NUMBERS, *TARGETS)
-    table = _read_numbers(path, np.float64 if several else np.int64)
-    kind = "attribute" if path is numbers else "label"
-    names = [f"{kind} {place}" for place in range(table.shape[1])]
-    if wrong := [name for name in label or () if name not in names]:
-        raise ZooError(f"label: {path.name} has no {wrong[0]!r}; {suggestion(wrong[0], names)}")
-    table = table[:, [names.index(name) for name in label]] if label else table
-    names = list(label or names)
-    if len(names) > 1 and not several:
-        raise ZooError(
-            f"{path.name} has {len(names)} numbers a line, and one is the class: write which, "
-            f"`label: {names[0]}`, or `task: graph-multilabel` where each says yes or no."
-        )
-    if not several:
-        values, array = np.unique(table, return_inverse=True)
-        array, task = array.reshape(-1), task or GRAPHS
-        check_fit(array, task)
-        return array, tuple(map(str, values.tolist())), task
-    array = check_labels(table[:, 0] if len(names) == 1 and task in NUMBERS else table, task)
-    check_fit(array, task)
-    return array, tuple(names) if array.ndim == 2 else None, task
+    return next((folder for folder in folders if any(folder.glob(f"*{INDICATOR}"))), None)
 
 
 def set_of_graphs(
@@ -267,58 +177,6 @@ def set_of_graphs(
         task=task,
     )  # fmt: skip
     return check_graph_set(with_degrees(arrays, degrees))
-
-
-def _read_columns(start: Path, of: str, rows: int) -> dict[str, np.ndarray]:
-    """Return a column (R,) fp32 for each label, and each attribute, of `node` or `edge`."""
-    columns = {}
-    if (path := Path(f"{start}_{of}_labels.txt")).exists():
-        labels = _read_numbers(path, np.int64, rows).T
-        for place, values in enumerate(labels):
-            prefix = f"{of} label " if len(labels) == 1 else f"{of} label {place}: "
-            names = np.unique(values)
-            if len(names) > _MOST_LABELS:
-                raise ZooError(
-                    f"{path.name} has {len(names):,} labels, and each would be a column; write "
-                    "numbers as attributes."
-                )
-            columns |= {f"{prefix}{name}": (values == name).astype(np.float32) for name in names}
-    if (path := Path(f"{start}_{of}_attributes.txt")).exists():
-        attributes = _read_numbers(path, np.float32, rows).T
-        columns |= {f"{of} attribute {place}": column for place, column in enumerate(attributes)}
-    return columns
-
-
-def _read_column(path: Path) -> np.ndarray:
-    """Return a file of one whole number a line, (R,)."""
-    numbers = _read_numbers(path, np.int64)
-    if numbers.shape[1] > 1:
-        raise ZooError(
-            f"{path.name} has {numbers.shape[1]} numbers a line, and one is read: keep the column "
-            "that is meant, such as by `cut -d , -f 1`."
-        )
-    return numbers.reshape(-1)
-
-
-def _read_numbers(path: Path, kind: type, rows: int | None = None) -> np.ndarray:
-    """Return a file of numbers with commas between, (R, C); an empty one as (0, 0)."""
-    import pandas
-
-    try:
-        numbers = pandas.read_csv(path, header=None, skipinitialspace=True, dtype=kind).to_numpy()
-    except OSError as error:
-        raise ZooError(f"{path.name} cannot be read: {error.strerror}.") from None
-    except pandas.errors.EmptyDataError:
-        numbers = np.zeros((0, 0), kind)
-    except ValueError as error:
-        what = "whole numbers" if kind is np.int64 else "numbers"
-        raise ZooError(
-            f"{path.name} holds something else than lines of {what} with commas between: "
-            f"{' '.join(str(error).split())[:120]}."
-        ) from None
-    if rows not in (None, len(numbers)):
-        raise ZooError(f"{path.name} has {len(numbers):,} rows and should have {rows:,}.")
-    return numbers
 
 
 def with_degrees(arrays: GraphSetArrays, degrees: int | None) -> GraphSetArrays:

@@ -121,6 +121,8 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
 
     Whole numbers some of which are missing, as pandas has them, are classes, -1 where unknown.
     """
+    import pandas
+
     array = to_numpy(labels, "node_labels")
     own = getattr(labels, "dtype", None)
     own = getattr(getattr(own, "categories", None), "dtype", own)
@@ -131,18 +133,10 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
     if array.dtype.kind == "U" and not hasattr(labels, "dtype"):  # a list, NaN of which is now text
         array = np.array(labels, dtype=object)
     if array.dtype == object:
-        plain = ["" if _is_missing(value) else str(value) for value in array.ravel().tolist()]
-        array = np.array(plain, dtype=str).reshape(array.shape)
+        array = np.where(pandas.isna(array), "", array).astype(str)
     if array.ndim == 1 and task != REGRESSION:
         array = np.where(is_word(array, "-1"), "", array)
     return encode_text(array, task)
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a label is None, NaN, or what pandas has in their place."""
-    if isinstance(value, float | np.floating):
-        return bool(np.isnan(value))
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def from_node_data(

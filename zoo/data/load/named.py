@@ -23,9 +23,10 @@ from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import KEYS, read_split, write_prepared
 from zoo.data.generated import GENERATED
+from zoo.data.load.graph_sets import read_molecules, read_tu
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
-from zoo.data.load.readers import read_molecules, read_tu, series_of_json
+from zoo.data.load.series import series_of_json
 from zoo.data.mapped.reader import is_on_disk
 from zoo.data.samples import NUMBERS_SPLIT, Samples
 from zoo.data.snapshots import Scale, Snapshots

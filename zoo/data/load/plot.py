@@ -26,8 +26,10 @@ def draw(name: str, arrays: GraphArrays, path: Path) -> None:
     with style.context(["default", {"text.parse_math": False}]):
         figure = Figure(figsize=(10, 4), layout="constrained")
         left, right = figure.subplots(1, 2)
-        degree = _degrees(arrays)
-        nodes, edges, features = len(degree), degree.sum() // 2, arrays.features.shape[1]
+        nodes, ends = len(arrays.labels), np.sort(arrays.edges.astype(np.int64), axis=1)
+        once = np.unique(ends[ends[:, 0] != ends[:, 1]] @ [nodes, 1])
+        degree = np.bincount(np.r_[once // nodes, once % nodes], minlength=nodes)  # without loops
+        edges, features = degree.sum() // 2, arrays.features.shape[1]
         figure.suptitle(
             f"{_short(name, 60)}: {nodes:,} nodes, {edges:,} edges, {features:,} features"
         )
@@ -36,13 +38,6 @@ def draw(name: str, arrays: GraphArrays, path: Path) -> None:
         for axes in (left, right):
             axes.spines[["top", "right"]].set_visible(False)
         write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120), follow=True)
-
-
-def _degrees(arrays: GraphArrays) -> np.ndarray:
-    """Return how many neighbours each node has, (N,), itself not counted."""
-    nodes, ends = len(arrays.labels), np.sort(arrays.edges.astype(np.int64), axis=1)
-    once = np.unique(ends[ends[:, 0] != ends[:, 1]] @ [nodes, 1])
-    return np.bincount(np.r_[once // nodes, once % nodes], minlength=nodes)
 
 
 def _draw_degrees(axes, degree: np.ndarray) -> None:

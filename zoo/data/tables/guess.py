@@ -72,6 +72,14 @@ class Tables(NamedTuple):
     edges: list["DataFrame"]
     unit: Unit = "node"
 
+    def all(self) -> list["DataFrame"]:
+        """Return all of them."""
+        return [*self.labelled, *self.nodes, *self.edges]
+
+    def numbers(self) -> int:
+        """Return how many columns are numbers."""
+        return sum(kind_of(frame[name]) == "number" for frame in self.all() for name in frame)
+
 
 def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     """Return what tables need said and no option says; `values` of each finding are options.
@@ -82,12 +90,19 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     """
     findings: list[Finding] = []
     with contextlib.suppress(ZooError), reading(path, "tables"):  # which the reader tells
-        findings += _guess_separator(path, given)
+        nodes = _paths(path, given.get("edges"))["nodes"][0]
+        if "separator" not in given and (mark := guess_separator(nodes)):
+            found = f"{nodes.name} has {mark!r} between its cells"
+            findings.append(_proposal(found, separator=mark))
         tables = _read(path, {**given, **proposed(findings)})
-        for found in _guess_decimal(tables, given):
-            other = _read(path, {**given, **proposed([*findings, found])})
-            if _count_numbers(other) > _count_numbers(tables):  # none has a point
-                findings, tables = [*findings, found], other
+        frames = () if "decimal" in given else tables.all()
+        names = [name for frame in frames for name in frame if has_decimal_commas(frame[name])]
+        if names := [*dict.fromkeys(names)]:
+            found = f"a comma before the digits of a fraction in {', '.join(map(repr, names))}"
+            commas = _proposal(found, decimal="comma")
+            other = _read(path, {**given, **proposed([*findings, commas])})
+            if other.numbers() > tables.numbers():  # none has a point
+                findings, tables = [*findings, commas], other
         for guess in _GUESSES:
             findings += guess(tables, {**given, **proposed(findings)})
     return findings
@@ -183,29 +198,6 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-# How a CSV is written
-
-
-def _guess_separator(path: Path, given: Mapping[str, Any]) -> list[Finding]:
-    nodes = _paths(path, given.get("edges"))["nodes"][0]
-    if "separator" in given or not (mark := guess_separator(nodes)):
-        return []
-    return [_proposal(f"{nodes.name} has {mark!r} between its cells", separator=mark)]
-
-
-def _guess_decimal(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
-    frames = () if "decimal" in given else (*tables.labelled, *tables.nodes, *tables.edges)
-    names = {name: None for frame in frames for name in frame if has_decimal_commas(frame[name])}
-    found = f"a comma before the digits of a fraction in {', '.join(map(repr, names))}"
-    return [_proposal(found, decimal="comma")] if names else []
-
-
-def _count_numbers(tables: Tables) -> int:
-    """Return how many columns are numbers."""
-    frames = (*tables.labelled, *tables.nodes, *tables.edges)
-    return sum(kind_of(frame[name]) == "number" for frame in frames for name in frame)
-
-
 # Ids, and the ends of edges
 
 
@@ -231,13 +223,10 @@ def _guess_ids(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     for id in ids if known else [*ids, None]:
         if found := _ends(tables, names, id):
             of_ids = [] if known else [_id_of(id, sum(map(len, tables.nodes)))]
-            return [*of_ids, *([] if said else [_ends_of(*found)])]
+            text = f"{found[0]!r} and {found[1]!r} hold ids of nodes"
+            ends = [] if said else [_proposal(text, source=found[0], target=found[1])]
+            return [*of_ids, *ends]
     return []  # the reader says what it misses
-
-
-def _ends_of(source: str, target: str) -> Finding:
-    found = f"{source!r} and {target!r} hold ids of nodes"
-    return _proposal(found, source=source, target=target)
 
 
 def _shared(frames: list["DataFrame"]) -> list[str]:

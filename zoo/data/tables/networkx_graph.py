@@ -217,7 +217,9 @@ def _kind(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value of numpy, torch or pandas as Python has it, None where it is missing."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    import pandas
+
+    if pandas.api.types.is_scalar(value) and pandas.isna(value):
         return None
     if isinstance(value, str):
         return str(value)
@@ -228,9 +230,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real | decimal.Decimal):
-        return None if value != value else float(value)
+        return float(value)
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value.astype("datetime64[us]").item()
+        return value.astype("datetime64[us]").item()
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return _plain_array(value) if is_array else value
 

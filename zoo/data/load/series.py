@@ -1,4 +1,4 @@
-"""Series of numbers at the nodes of a graph: a table with a column of times, or JSON.
+"""Readers of series at the nodes of a graph: a table with a column of times, or JSON.
 
 A row of the table is a node at a time. What is not there, a cell or a row, is not known. Edges are
 of a second table; where this has the column of times too, they change in time.
@@ -13,48 +13,43 @@ has those of the last one before. `node_ids` has names of nodes as keys and thei
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-import torch
-from torch import Tensor
+from pydantic import Field
 
-from zoo.data.files.graph_arrays import check_edges, check_room, check_weights
+from zoo.config.options import Count
+from zoo.data.files.graph_arrays import (
+    NO_EDGES,
+    Direction,
+    Duplicates,
+    check_edges,
+    check_room,
+    check_weights,
+)
 from zoo.data.files.objects import EdgeColumns, Weights, join, refuse_idle
+from zoo.data.snapshots import NodeSeries, Scale, Snapshots
 from zoo.data.tables.cells import kind_of, parse_ids, parse_texts
+from zoo.data.tables.columns import Names, list_names
 from zoo.data.tables.nodes_and_edges import read_edges
-from zoo.data.tables.read import CsvFormat, Decimal, check_columns, read_header, read_table
+from zoo.data.tables.read import (
+    CsvFormat,
+    Decimal,
+    Separator,
+    check_columns,
+    read_header,
+    read_table,
+)
 from zoo.data.tables.time_steps import Steps, parse_times, place_on_grid, time_names
 from zoo.errors import ZooError, brief, cause, reading
 from zoo.system.files import user_path
-from zoo.tasks.labels import alike
+from zoo.tasks.labels import FORECASTING, alike
 
 if TYPE_CHECKING:
     from pandas import Series
 
-
-class NodeSeries(NamedTuple):
-    """Numbers of N nodes at T times, and the graph at each of these.
-
-    Attributes:
-        times: whole numbers, or dates as datetime64, (T,), in order and equal steps.
-        steps: between them.
-        values: (T, N, F) fp32, NaN where unknown; the first of the F is what is predicted.
-        names: what the F are called.
-        ids: what the nodes are called (N,), int64 or text; None: by their numbers.
-        edges: those of each graph that differs, (E, 2) each.
-        graph_of: which of these is there at each time, (T,).
-        weights: of the edges of each graph, (E,) each; None: all count alike.
-    """
-
-    times: np.ndarray
-    steps: Steps
-    values: np.ndarray
-    names: tuple[str, ...]
-    ids: np.ndarray | None
-    edges: list[np.ndarray]
-    graph_of: np.ndarray
-    weights: list[np.ndarray] | None = None
+Forecasting = Literal["node-forecasting"]
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
 class GraphsInTime(NamedTuple):
@@ -79,73 +74,96 @@ class GraphsInTime(NamedTuple):
         return cls([edges[time] for time in first], np.array(graph_of, np.int64), own_weights)
 
 
-def filled(x: Tensor) -> Tensor:
-    """Return values (T, N, F) with the last one before in the place of each unknown one, or 0."""
-    known = ~x.isnan()
-    times = torch.arange(len(x))[:, None, None].expand(x.shape)
-    last = torch.where(known, times, -1).cummax(dim=0).values
-    return torch.where(last >= 0, x.gather(0, last.clamp(min=0)), 0.0).nan_to_num(0)
-
-
-def read_series_table(
+def series_of_table(
     path: Path,
     *,
     time: str,
     target: str,
-    id: str | None,
-    columns: list[str],
-    edges: str | None,
-    edge_columns: list[str] | None,
-    date_format: str | None,
-    step: str | None,
-    missing: Literal["refuse", "unknown"],
-    weight: str | None,
-    weights: Weights,
-    csv_format: CsvFormat,
-) -> NodeSeries:
-    """Read a table with a row for each node and time; `zoo.data.snapshots` says the options.
+    id: str | None = None,
+    columns: Names | None = None,
+    edges: str | None = None,
+    edge_columns: Pair | None = None,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    date_format: str | None = None,
+    step: str | None = None,
+    missing: Literal["refuse", "unknown"] = "refuse",
+    weight: str | None = None,
+    weights: Weights = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    separator: Separator | None = None,
+    decimal: Decimal = "point",
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a table with a column of times: a row for each node and time, in any order.
 
-    Raises:
-        ZooError: the table is wrong: which column and row, and what to write.
+    Args:
+        path: a CSV or Parquet table.
+        time: column of times: dates, or whole numbers.
+        target: column of the numbers that are predicted.
+        id: column that says which node a row is of; left out, there is one.
+        columns: further columns of numbers that are read.
+        edges: a table of edges between ids; left out, there are none. With the column `time` they
+            are those of each time, and stay until the next time that has some.
+        edge_columns: its two columns of ids; left out, `source` and `target`.
+        lags: values of each column that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
+        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2026-03-31 or 31.3.2026.
+        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
+        missing: `unknown` takes times that have no row; else they are refused.
+        weight: column of the table of edges: how much an edge counts.
+        weights: `use` its only other column, or `ignore` all others.
+        duplicates: what the weights of an edge that is there more than once become.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
+        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
+        task: what for; there is one word for it.
     """
-    present = read_header(path, csv_format)
-    options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": columns}
-    for option, wanted in options.items():
-        check_columns(wanted, present, path.name, option)
-    names = [*dict.fromkeys([target, *columns])]
-    if both := sorted({time, id} & set(names)):
-        raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
-    only = [name for name in present if name in (time, id, *names)]
-    table = read_table(path, only, only, csv_format)
-    if len(table) == 0:
-        raise ZooError(f"{path.name} has no rows; write one for each node and time.")
-    when = parse_times(table[time], path.name, time, date_format, step)
-    place, grid, steps = place_on_grid(when, path.name, step, missing)
-    ids, node = None, np.zeros(len(when), np.int64)
-    if id is not None:
-        ids, node = _parse_nodes(table[id], f"{path.name}: {id!r}")
-    _check_doubled(place, node, path.name, grid, ids)
-    count = 1 if ids is None else len(ids)
-    check_room((len(grid) * count, len(names)))
-    values = np.full((len(grid), count, len(names)), np.nan, np.float32)
-    for number, name in enumerate(names):
-        values[place, node, number] = _parse_values(
-            table[name], path.name, name, csv_format.decimal
-        )
-    if edges is None:
-        used = {"weight": weight, "weights": weights if weights == "use" else None}
-        refuse_idle("a table of edges", "edges", edge_columns=edge_columns, **used)
-        empty = [np.zeros((0, 2), np.int64)]
-        graphs = GraphsInTime(empty, np.zeros(len(grid), np.int64), None)
-    elif ids is None:
-        raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
-    else:
-        ends = edge_columns or ["source", "target"]
-        choice = EdgeColumns(weight, weights)
-        graphs = _read_graphs(
-            user_path(edges), ends, choice, ids, time, grid, steps, date_format, csv_format
-        )
-    return NodeSeries(grid, steps, values, tuple(names), ids, *graphs)
+    csv_format, names = CsvFormat(separator, decimal), [target, *(list_names(columns) or [])]
+    names = [*dict.fromkeys(names)]
+    with reading(path, "a table of series"):
+        present = read_header(path, csv_format)
+        options = {"time": [time], "target": [target], "id": [id] if id else [], "columns": names}
+        for option, wanted in options.items():
+            check_columns(wanted, present, path.name, option)
+        if both := sorted({time, id} & {*names}):
+            raise ZooError(f"{path.name}: {both[0]!r} is a time or an id, and no number of a node.")
+        only = [name for name in present if name in (time, id, *names)]
+        table = read_table(path, only, only, csv_format)
+        if len(table) == 0:
+            raise ZooError(f"{path.name} has no rows; write one for each node and time.")
+        when = parse_times(table[time], path.name, time, date_format, step)
+        place, grid, steps = place_on_grid(when, path.name, step, missing)
+        ids, node = None, np.zeros(len(when), np.int64)
+        if id is not None:
+            ids, node = _parse_nodes(table[id], f"{path.name}: {id!r}")
+        _check_doubled(place, node, path.name, grid, ids)
+        count = 1 if ids is None else len(ids)
+        check_room((len(grid) * count, len(names)))
+        values = np.full((len(grid), count, len(names)), np.nan, np.float32)
+        for number, name in enumerate(names):
+            values[place, node, number] = _parse_values(table[name], path.name, name, decimal)
+        if edges is None:
+            used = {"weight": weight, "weights": weights if weights == "use" else None}
+            refuse_idle("a table of edges", "edges", edge_columns=edge_columns, **used)
+            graphs = GraphsInTime([NO_EDGES], np.zeros(len(grid), np.int64), None)
+        elif ids is None:
+            raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
+        else:
+            ends, choice = edge_columns or ["source", "target"], EdgeColumns(weight, weights)
+            graphs = _read_graphs(
+                user_path(edges), ends, choice, ids, time, grid, steps, date_format, csv_format
+            )
+        series = NodeSeries(grid, steps, values, tuple(names), ids, *graphs)
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction, duplicates=duplicates,
+    )  # fmt: skip
 
 
 def _read_graphs(
@@ -265,15 +283,28 @@ _FORM = (
 )
 
 
-def read_series_json(path: Path, weights: Weights = None) -> NodeSeries:
-    """Read a file of series.
+def series_of_json(
+    path: Path,
+    *,
+    lags: Count = 8,
+    horizon: Count = 1,
+    scale: Scale = "none",
+    period: Count | None = None,
+    weights: Weights = None,
+    direction: Direction = "both",
+    task: Forecasting = FORECASTING,
+) -> Snapshots:
+    """Read a JSON file of PyTorch Geometric Temporal.
 
     Args:
         path: the `.json`.
-        weights: `use` or `ignore` those of edges; None where all are 1.
-
-    Raises:
-        ZooError: it is no such file, or has weights and nothing says what to do with them.
+        lags: values of each node that are read, up to the present one.
+        horizon: values that are predicted at once.
+        scale: `standard` divides what is read of a node by its deviation at times of training.
+        period: times to the same season again, if there are any.
+        weights: `use` or `ignore` those of edges.
+        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
+        task: what for; there is one word for it.
     """
     with reading(path, "series in JSON"):
         try:
@@ -284,7 +315,11 @@ def read_series_json(path: Path, weights: Weights = None) -> NodeSeries:
             ids = _read_ids(content, values.shape[1])
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise ZooError(f"it is no series in JSON ({cause(error)}); {_FORM}") from None
-    return NodeSeries(np.arange(len(values)), Steps(1), values, names, ids, *graphs)
+    series = NodeSeries(np.arange(len(values)), Steps(1), values, names, ids, *graphs)
+    return Snapshots.of(
+        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
+        direction=direction,
+    )  # fmt: skip
 
 
 def _check_is_series(content: Any) -> None:
