@@ -14,6 +14,7 @@ from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
     GraphArrays,
+    GraphSetArrays,
     Relations,
     are_canonical,
     check_edge_features,
@@ -21,7 +22,6 @@ from zoo.data.files.graph_arrays import (
     check_weights,
     check_words,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 

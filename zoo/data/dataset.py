@@ -29,19 +29,19 @@ from zoo.data.files.dgl_and_pyg import (
     unpack,
 )
 from zoo.data.files.graph_arrays import (
+    NO_EDGES,
     PARTS,
     Direction,
     Duplicates,
     GraphArrays,
+    GraphSetArrays,
     Relations,
     check_arrays,
     check_features,
     check_words,
     dense,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays
-from zoo.data.files.matrices import from_scipy
-from zoo.data.files.objects import EdgeColumns, Weights, to_numpy
+from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, to_numpy
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
 from zoo.data.samples import Samples
@@ -50,7 +50,7 @@ from zoo.data.tables.columns import Columns, Names, Numbers, without_split
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError
+from zoo.errors import ZooError, named_in_errors
 from zoo.graphs.knn import MADE
 from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
@@ -343,6 +343,15 @@ class Dataset:
         arrays = from_scipy(adjacency, nodes, weights, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
+    def arrays(self) -> GraphArrays:
+        """Return all of it but its edges as arrays."""
+        masks = self.masks and {part: mask.numpy() for part, mask in self.masks.items()}
+        return GraphArrays(
+            NO_EDGES, self.y.numpy(), self.x.numpy(), masks, self.ids, self.labels,
+            self.feature_names, self.task, columns=self.columns, times=self.times,
+            groups=self.groups, learnt=self.learnt,
+        )  # fmt: skip
+
     @property
     def edge_dim(self) -> int:
         """How many features edges have."""
@@ -359,10 +368,8 @@ class Dataset:
         Raises:
             ZooError: an unknown word or option, or a graph that cannot be made.
         """
-        try:
+        with named_in_errors(self.name):
             edges = pick(GRAPHS, spec, self.x, self.ids)
-        except ZooError as error:
-            raise ZooError(f"{self.name}: {error}") from None
         if edges is None:
             return self
         again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
@@ -414,11 +421,9 @@ class Dataset:
         Raises:
             ZooError: its columns are others, or there is no room for the features.
         """
-        try:
+        with named_in_errors(self.name):
             x, names = self.columns.transform(learnt)
             x = dense(check_features(x, len(self.y), self.ids, names))
-        except ZooError as error:
-            raise ZooError(f"{self.name}: {error}") from None
         x, moments = transform_features(torch.from_numpy(x), self.transform)
         again = dataclasses.replace(
             self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()

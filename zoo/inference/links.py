@@ -14,9 +14,8 @@ from torch import Tensor
 
 from zoo.config.options import Spec, pick
 from zoo.data import Dataset
-from zoo.data.links import LinkData
+from zoo.data.links import LinkData, read_node_pairs
 from zoo.data.splits import split_of
-from zoo.data.tables.pairs import read_node_pairs
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
 from zoo.graphs.pairs import links_of
@@ -119,7 +118,7 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
         ZooError: there is no such table, it has one column, no line of names or no pairs, or an id
             is none of a node.
     """
-    return read_node_pairs(path, data).nodes
+    return read_node_pairs(path, data)[0]
 
 
 def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:

@@ -17,7 +17,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.data import Dataset
-from zoo.data.files.graph_set_arrays import OF_DEGREE
+from zoo.data.files.graph_arrays import OF_DEGREE
 from zoo.data.files.text_lines import Texts
 from zoo.data.known_nodes import (
     DAMAGE,

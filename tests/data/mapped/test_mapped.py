@@ -371,7 +371,7 @@ def test_a_dense_random_graph_has_as_many_edges_as_asked_for():
     )
     assert np.array_equal(drawn, again)
     other = sbm_stream(nodes=200, classes=2, degree=60.0, homophily=0.5, seed=1)
-    assert not np.array_equal(stream.labels, other.labels)
+    assert not np.array_equal(stream.nodes.labels, other.nodes.labels)
     for wrong in ({"nodes": 3}, {"nodes": 10, "degree": 9.5}, {"classes": 1}):
         with pytest.raises(ZooError, match="sbm: "):
             sbm_stream(**wrong)

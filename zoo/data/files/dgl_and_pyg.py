@@ -15,8 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from zoo.data.files.graph_arrays import NO_EDGES, PARTS, GraphArrays, are_canonical
-from zoo.data.files.graph_set_arrays import GraphSetArrays, join_labels, set_of_graphs
+from zoo.data.files.graph_arrays import (
+    NO_EDGES,
+    PARTS,
+    GraphArrays,
+    GraphSetArrays,
+    are_canonical,
+    check_graph_set,
+    check_room,
+    dense,
+    with_degrees,
+)
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import (
     FEATURES,
@@ -34,7 +43,17 @@ from zoo.data.files.objects import (
     warn_unread,
 )
 from zoo.dgl import DGLGraph, dgl
-from zoo.errors import ZooError, cause, suggestion
+from zoo.errors import ZooError, cause, named_in_errors, suggestion
+from zoo.tasks.labels import (
+    GRAPHS,
+    NUMBERS,
+    TARGETS,
+    check_fit,
+    check_labels,
+    encode_text,
+    infer_task,
+    is_word,
+)
 
 _MAGIC = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 _COUNT = slice(24, 32)  # the bytes of a file of DGL that say how many graphs it holds
@@ -141,7 +160,7 @@ def _set(
     own = choice._replace(weights="ignore") if unnamed else choice
     arrays, of_edges, unread = [], set[str](), {*unread}
     for number, graph in enumerate(graphs):
-        try:
+        with named_in_errors(f"graph {number} of the list"):
             data = split(graph)
             for kind, nodes in data.nodes.items():
                 data.nodes[kind] = {key: x for key, x in nodes.items() if key not in LABELS}
@@ -149,16 +168,164 @@ def _set(
             of_edges |= {key for _, own_data in data.edges.values() for key in own_data}
             one = wanted._replace(label=None, edges=own, task=None)
             arrays.append(graph_arrays(data, one, unread))
-        except ZooError as error:
-            raise ZooError(f"graph {number} of the list: {error}") from None
     if unnamed and (more := sorted(of_edges - {*choice.features})):
         _LOG.warning(
             "the edges of the graphs have %s, not read; `edge_features: %s` makes features of it, "
             "`weight` weighs edges, `weights: ignore` leaves it out.", " and ".join(more), more[0],
         )  # fmt: skip
     warn_unread(unread)
-    labels, label = (join_labels(columns), ", ".join(columns)) if others else (columns[name], name)
-    return set_of_graphs(arrays, labels, label, wanted.degrees, wanted.task, (*columns,))
+    label = ", ".join(columns)
+    labels = join_labels(columns) if others else columns[name]
+    if not arrays:
+        raise ZooError("there are no graphs in the list; write some.")
+    if len(labels) != len(arrays):
+        raise ZooError(f"there are {len(arrays):,} graphs and {len(labels):,} labels; write one "
+                       "for each.")  # fmt: skip
+    sizes = np.array([len(graph.labels) for graph in arrays])
+    classes, names, task = encode_labels(labels, label, wanted.task, sizes)
+    return _joined(arrays, sizes, wanted.degrees)._replace(
+        labels=classes, label_names=(*columns,) if classes.ndim == 2 else names, task=task
+    )
+
+
+def _joined(
+    graphs: Sequence[GraphArrays], sizes: np.ndarray, degrees: int | None
+) -> GraphSetArrays:
+    """Return graphs of some sizes (S,) as a set without labels."""
+    of_edges = [graph.edge_features for graph in graphs]
+    widths = {graph.features.shape[1] for graph in graphs}
+    edge_widths = {0 if features is None else features.shape[1] for features in of_edges}
+    if len(widths) > 1 or len(edge_widths) > 1:
+        raise ZooError(
+            "the graphs have unlike features: of nodes "
+            f"{', '.join(map(str, sorted(widths)))} columns, of edges "
+            f"{', '.join(map(str, sorted(edge_widths)))}; give all graphs the same."
+        )
+    check_room((int(sizes.sum()), max(widths)))
+    starts = np.cumsum(sizes) - sizes
+    weights = [graph.weights for graph in graphs]
+    arrays = GraphSetArrays(
+        np.concatenate([graph.edges + start for graph, start in zip(graphs, starts, strict=True)]),
+        np.repeat(np.arange(len(graphs)), sizes),
+        np.concatenate([dense(graph.features) for graph in graphs]),
+        np.full(len(graphs), -1),
+        edge_features=None if of_edges[0] is None else np.concatenate(of_edges),
+        weights=None if weights[0] is None else np.concatenate(weights),
+        forms=tuple(graph.form for graph in graphs),
+    )
+    return check_graph_set(with_degrees(arrays, degrees))
+
+
+def join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
+    """Return the labels of several names, one number each, as the targets of each graph, (T,).
+
+    Raises:
+        ZooError: one is no number.
+    """
+    rows = []
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        row = np.full(len(columns), np.nan)
+        for place, (name, value) in enumerate(zip(columns, values, strict=True)):
+            if value is not None:
+                array = to_numpy(value, name)
+                if array.size != 1 or array.dtype.kind not in "iufb":
+                    raise ZooError(f"graph {number} of the list: `{name}` is to be one number.")
+                row[place] = array.item()
+        rows.append(row)
+    return rows
+
+
+def encode_labels(
+    labels: Sequence[Any], label: str, task: str | None, sizes: np.ndarray
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return labels of graphs in the type of their task, the names of classes, and the task.
+
+    Args:
+        labels: of each graph a class, a whole number or a name; or a number, or T of them, perhaps
+            in a tensor (), (1,), (T,) or (1, T). None and NaN are unknown; of classes -1 and "".
+        label: what the labels are called in errors.
+        task: what they are for; None: classes, or, where there are several, targets of 0 and 1.
+        sizes: how many nodes each graph has, (S,).
+
+    Raises:
+        ZooError: they are something else, or not those of the task.
+    """
+    shapes = [getattr(value, "shape", None) for value in labels]
+    if sizes.max() > 1 and all(shape == (n,) for shape, n in zip(shapes, sizes, strict=True)):
+        raise ZooError(
+            f"graph 0 of the list: `{label}` has the shape {tuple(shapes[0])}, a label for each "
+            "node, and a graph has one class, or T targets or numbers, (1, T); where these are "
+            "labels of nodes, write one graph and no list."
+        )
+    rows: list[Any] = []
+    for number, value in enumerate(labels):
+        if value is None or isinstance(value, str):
+            rows.append(value)
+            continue
+        array = to_numpy(value, label)
+        if array.size == 0 or array.ndim > 2 or (array.ndim == 2 and len(array) > 1):
+            raise ZooError(
+                f"graph {number} of the list: `{label}` has the shape {array.shape}, and a graph "
+                "has one class, or T targets or numbers, (1, T); leave it out where it is unknown, "
+                "and where these are labels of nodes, write one graph and no list."
+            )
+        rows.append(array.reshape(-1))
+    widths = {1 if isinstance(row, str) else len(row) for row in rows if row is not None}
+    if len(widths) > 1:
+        raise ZooError(
+            f"`{label}` has {' or '.join(map(str, sorted(widths)))} values in different graphs; "
+            "write as many for each, NaN where one is unknown, and where these are labels of "
+            "nodes, one graph and no list."
+        )
+    names = None
+    if max(widths, default=1) > 1:
+        gap = np.full(max(widths), np.nan)
+        array = np.stack([gap if row is None else row.astype(np.float64) for row in rows])
+        if task is None and infer_task(array, "graph") == GRAPHS:
+            _LOG.warning("the labels of the graphs have exactly one 1 in each row, and are read as "
+                         "classes; `task: graph-multilabel` keeps them apart.")  # fmt: skip
+        task = task or infer_task(array, "graph")
+    else:
+        values = [row.item() if isinstance(row, np.ndarray) else row for row in rows]
+        array, names = _encode_values(values, task)
+        task = task or GRAPHS
+        array = array[:, None] if task in TARGETS else array
+    array = check_labels(array, task)
+    check_fit(array, task)
+    return array, names, task
+
+
+def _encode_values(
+    values: list[Any], task: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return one label of each graph as a number (S,), and names of classes where it is text."""
+    kinds = {type(value) for value in values if value is not None}
+    if task not in (*NUMBERS, *TARGETS) and not kinds <= {int, str} and not kinds <= {int, float}:
+        types = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ZooError(
+            f"the labels of the graphs are of the type {types}; write a class for each, a whole "
+            "number from 0 (-1: unknown) or a name, or `task: graph-regression` for numbers."
+        )
+    if str in kinds:
+        text = np.array(["" if value is None else str(value) for value in values])
+        if task not in (*NUMBERS, *TARGETS):
+            text = np.where(is_word(text, "-1"), "", text)
+        return encode_text(text, task or GRAPHS)
+    if task in (*NUMBERS, *TARGETS):
+        return np.array([np.nan if value is None else value for value in values], np.float64), None
+    if float in kinds and task is None:
+        known = np.array([value for value in values if value is not None], np.float64)
+        fractions = known[known % 1 > 0]
+        shown = fractions[0] if len(fractions) else known[0]
+        raise ZooError(
+            f"the labels of the graphs are of the type float, such as {shown:g}; write `task: "
+            "graph-regression` if they are numbers to predict, and `task: graph-classification` "
+            "or `graph-binary` if they are classes, whole numbers from 0."
+        )
+    array = np.array([-1 if value is None else value for value in values])
+    gaps = array.dtype.kind == "f" and np.isnan(array)
+    array = np.where(gaps, -1, array)
+    return array.astype(np.int64) if (array % 1 == 0).all() else array, None
 
 
 def from_dgl(graph: DGLGraph) -> GraphData:

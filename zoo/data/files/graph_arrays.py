@@ -1,8 +1,9 @@
-"""A graph as plain NumPy arrays, and their one check: each error says what to write instead.
+"""A graph, or many, as plain NumPy arrays, and their one check: each error says what to write.
 
 Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.memory import available_memory
-from zoo.tasks.labels import check_labels, check_plain, empty_parts, first_true
+from zoo.tasks.labels import GRAPHS, check_labels, check_plain, empty_parts, first_true
 
 PARTS = ("train", "val", "test")
 
@@ -409,3 +410,117 @@ def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
             "of numbers for each edge."
         )
     return _finite("edge_features", features)
+
+
+# Many graphs
+
+_LOG = logging.getLogger(__name__)
+
+DEGREES = 64
+"""The largest degree that has a column of its own, where none is said."""
+
+OF_DEGREE = "degree "
+"""How the names of columns begin that are 1 for one degree and 0 for the others."""
+
+OF_LABELS = ("node label ", "edge label ")
+"""How the names of columns begin that are 1 for one label and 0 for the others."""
+
+
+class GraphSetArrays(NamedTuple):
+    """A set of S graphs of N nodes together.
+
+    Attributes:
+        edges: (E, 2) numbers of nodes, counted over all graphs.
+        owners: (N,) the graph of each node, 0 to S-1, in increasing order.
+        features: (N, F) fp32.
+        labels: (S,) classes from 0, -1 where unknown; of `graph-multilabel` targets (S, T), of
+            `graph-regression` numbers (S,) or (S, T), both fp32, NaN where unknown.
+        label_names: the name of each class, or target.
+        edge_features: (E, D) fp32; None: there are none.
+        feature_names: the name of each column of `features`; None where columns have none.
+        edge_feature_names: the name of each column of `edge_features`; None likewise.
+        weights: (E,) weights of the edges, from 0; None: all are 1.
+        forms: of each graph what its rows of edges are, as `GraphArrays.form`; None: of none.
+        task: what the labels are for, a word of `GRAPH_METRICS`.
+        ids: (S,) what the user calls each graph; None: by their numbers.
+        masks: `train`, `val` and `test`, each (splits, S) bool; None without any.
+        times: (S,) when each graph came, NaN where unknown; None: not said.
+        groups: (S,) text, which group each graph is of; None: not said.
+        columns: what the other `features` are learnt of, `tables.encode`; None: they stand as are.
+        degree_columns: how many of the last columns of `features` are degrees of nodes.
+    """
+
+    edges: np.ndarray
+    owners: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    label_names: tuple[str, ...] | None = None
+    edge_features: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
+    weights: np.ndarray | None = None
+    forms: tuple[str | None, ...] | None = None
+    task: str = GRAPHS
+    ids: np.ndarray | None = None
+    masks: dict[str, np.ndarray] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    columns: Any = None
+    degree_columns: int = 0
+
+
+def check_graph_set(arrays: GraphSetArrays) -> GraphSetArrays:
+    """Return a set whose parts fit together; raise ZooError if they do not."""
+    owners, count = arrays.owners, len(arrays.labels)
+    if not count or (np.diff(owners) < 0).any() or not ((owners >= 0) & (owners < count)).all():
+        raise ZooError(
+            f"nodes are of the graphs {owners.min(initial=0) + 1:,} to "
+            f"{owners.max(initial=0) + 1:,}, and {count:,} graphs have a label: number them from "
+            "1, the nodes of one after those of the other."
+        )
+    empty = np.flatnonzero(np.bincount(owners, minlength=count) == 0)
+    if len(empty):
+        raise ZooError(f"graph {empty[0] + 1:,} has no nodes ({len(empty):,} such); leave it out.")
+    across = owners[arrays.edges[:, 0]] != owners[arrays.edges[:, 1]]
+    if across.any():
+        raise ZooError(f"the edge in row {across.argmax() + 1:,} joins nodes of two graphs.")
+    if arrays.edge_features is not None:
+        check_edge_features(arrays.edge_features, len(arrays.edges))
+    if arrays.weights is not None:
+        check_weights(arrays.weights, len(arrays.edges))
+    return arrays._replace(features=check_features(arrays.features, len(owners)))
+
+
+def with_degrees(arrays: GraphSetArrays, degrees: int | None) -> GraphSetArrays:
+    """Return a set whose nodes have a column for each degree from 0 up, 1 for their own.
+
+    Args:
+        arrays: with features (N, F), which stay to the left.
+        degrees: the largest degree, whose column is also that of all above; 0: no columns; None:
+            64 where nodes have no features, or all nodes of all graphs the same, which tell a model
+            nothing. One line says so.
+    """
+    x = arrays.features
+    if degrees is None:
+        blind = len(x) == 0 or bool((x == x[:1]).all())
+        if not blind:
+            return arrays
+        why = "no features" if x.shape[1] == 0 else "the same features in all graphs"
+        degrees = DEGREES
+        _LOG.warning(
+            "nodes have %s: columns of their degrees, up to %d, are added; `degrees: 0` adds none.",
+            why, degrees,
+        )  # fmt: skip
+    if degrees == 0:
+        return arrays
+    edges = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]]
+    pairs = np.unique(np.sort(edges, axis=1), axis=0)
+    degree = np.bincount(pairs.ravel(), minlength=len(x)).clip(max=degrees)
+    columns = np.eye(degrees + 1, dtype=np.float32)[degree]
+    names = arrays.feature_names
+    names = tuple(f"feature {place}" for place in range(x.shape[1])) if names is None else names
+    return arrays._replace(
+        features=np.concatenate([x, columns], axis=1),
+        feature_names=(*names, *(f"{OF_DEGREE}{place}" for place in range(degrees + 1))),
+        degree_columns=degrees + 1,
+    )

@@ -557,3 +557,59 @@ def sparse_entries(values: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, int]
 def _is_short(kind: str) -> bool:
     """Return whether a type of numbers with a fraction has fewer bits than float32."""
     return kind.removeprefix("torch.").startswith(("bfloat16", "float16", "float8"))
+
+
+# Adjacency matrices of SciPy
+
+
+def from_scipy(
+    adjacency: Any,
+    nodes: GraphArrays | None = None,
+    weights: Weights = None,
+    task: str | None = None,
+) -> GraphArrays:
+    """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
+
+    Args:
+        adjacency: the matrix, in any sparse form, or dense.
+        nodes: labels and features.
+        weights: `use` takes its entries as weights of edges, `ignore` reads which there are.
+        task: what labels are for, where no nodes are given.
+
+    Raises:
+        ZooError: the matrix is not square, has weights, or another number of nodes.
+    """
+    if (matrix := to_scipy(adjacency)) is None:
+        array = to_numpy(adjacency, "matrix")
+        if array.dtype.kind not in "biuf" or array.ndim != 2:
+            raise ZooError(
+                f"the matrix is {array.dtype} of the shape {array.shape}; write a matrix of SciPy "
+                "or an array of numbers, with a row and a column per node."
+            )
+        matrix = sparse.coo_array(array)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ZooError(
+            f"the matrix is {matrix.shape} and no adjacency matrix: it should have a row and a "
+            "column per node."
+        )
+    count = check_node_count(matrix.shape[0], matrix.nnz)
+    if matrix.format in ("csr", "csc", "bsr"):  # scipy trusts their parts, even broken ones
+        matrix.check_format(full_check=True)
+    entries = matrix.tocoo()
+    filled = entries.data != 0
+    if not (entries.data[filled] == 1).all() and weights is None:
+        raise ZooError(
+            "the matrix has other entries than 0 and 1; write `weights: use` to weigh the edges by "
+            "them, or `weights: ignore` to read the graph without them."
+        )
+    values = entries.data[filled] if weights == "use" else None
+    edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
+    if nodes is None:
+        no_features = np.zeros((count, 0), np.float32)
+        nodes = GraphArrays(edges, unlabelled(count, task), no_features)
+    if len(nodes.labels) != count:
+        raise ZooError(
+            f"the matrix has {count:,} nodes, and the table of nodes {len(nodes.labels):,} rows; "
+            "write a row per node, in the order of the matrix."
+        )
+    return nodes._replace(edges=edges, weights=values)

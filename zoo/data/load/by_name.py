@@ -26,12 +26,12 @@ from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
-from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.objects import wrong_object
 from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.links import LinkData
+from zoo.data.load.graph_sets import tu_folder
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
 from zoo.data.load.named import (

@@ -28,29 +28,24 @@ from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
     GraphArrays,
+    GraphSetArrays,
     check_edges,
     check_features,
+    check_graph_set,
     check_ids,
     check_masks,
     dense,
-)
-from zoo.data.files.graph_set_arrays import (
-    INDICATOR,
-    GraphSetArrays,
-    check_graph_set,
-    tu_folder,
     with_degrees,
 )
 from zoo.data.files.objects import EdgeColumns, Weights, likely_cause
 from zoo.data.samples import Samples
 from zoo.data.tables.cells import kind_of, parse_texts
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, TERMS, Columns, Names, Numbers, list_names
-from zoo.data.tables.molecules import ATOM, BOND, column_names, molecules_of
+from zoo.data.tables.molecules import molecules_of
 from zoo.data.tables.nodes_and_edges import (
     TABLES,
     find_table,
     label_words,
-    named_in_errors,
     read_edges,
     read_node_table,
     read_rows,
@@ -65,7 +60,7 @@ from zoo.data.tables.read import (
     read_header,
     read_table,
 )
-from zoo.errors import ZooError, brief, reading, suggestion
+from zoo.errors import ZooError, brief, named_in_errors, reading, suggestion
 from zoo.tasks.labels import (
     GRAPH_BINARY,
     GRAPH_METRICS,
@@ -88,6 +83,13 @@ GraphTask = Literal[tuple(GRAPH_METRICS)]
 
 _LOG = logging.getLogger(__name__)
 _MOST_LABELS = 1000
+_INDICATOR = "_graph_indicator.txt"
+
+
+def tu_folder(path: Path) -> Path | None:
+    """Return the folder with the files of a set of the TU collection: a path, or `raw` in it."""
+    folders = (path, path / "raw") if path.is_dir() else ()
+    return next((folder for folder in folders if any(folder.glob(f"*{_INDICATOR}"))), None)
 
 
 def read_tu(
@@ -118,11 +120,11 @@ def read_tu(
     """
     with reading(path, "a set of graphs of the TU collection"):
         folder = tu_folder(path) or path
-        stems = sorted(file.name.removesuffix(INDICATOR) for file in folder.glob(f"*{INDICATOR}"))
+        stems = sorted(file.name.removesuffix(_INDICATOR) for file in folder.glob(f"*{_INDICATOR}"))
         if len(stems) != 1:
             raise ZooError(f"it holds {len(stems)} sets ({', '.join(stems[:4])}); keep one.")
         start = folder / stems[0]
-        indicator = Path(f"{start}{INDICATOR}")
+        indicator = Path(f"{start}{_INDICATOR}")
         owners = _read_numbers(indicator, np.int64)
         if owners.shape[1] > 1:
             raise ZooError(
@@ -366,7 +368,7 @@ def read_graph_tables(
         warn_of_idle_options(choice)
         graphs = _read_graphs(graphs_path, choice, graph_column, csv_format)
         task = task or infer_task(graphs.labels, "graph")
-        with named_in_errors(graphs_path):
+        with named_in_errors(graphs_path.name):
             y = check_labels(graphs.labels, task)
             check_fit(y, task)
         named = ["label", *choice.roles(read_header(graphs_path, csv_format)).labels]
@@ -594,14 +596,13 @@ def read_molecules(
             path, dataclasses.replace(choice, label=wanted, task=task), csv_format
         )
         texts = parse_texts(cells, None)
-        molecules = molecules_of(texts.tolist(), path.name)
-        read, count = molecules.read, len(texts)
+        graphs, read = molecules_of(texts.tolist(), path.name)
+        count = len(texts)
         y, task = check_labels(rows.labels, task), task or GRAPHS
         check_fit(y, task)
         ids = np.arange(count) if rows.ids is None else check_ids(rows.ids, count)
-        arrays = GraphSetArrays(
-            molecules.bonds, molecules.owners, molecules.atom_features, y[read], rows.label_names,
-            molecules.bond_features, column_names(ATOM), column_names(BOND), task=task,
+        arrays = graphs._replace(
+            labels=y[read], label_names=rows.label_names, task=task,
             ids=None if rows.ids is None else ids[read],
             masks=rows.masks and {part: mask[:, read] for part, mask in rows.masks.items()},
         )  # fmt: skip

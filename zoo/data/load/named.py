@@ -19,11 +19,10 @@ from torch import Tensor
 from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.files.graph_set_arrays import tu_folder
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import KEYS, read_split, write_prepared
 from zoo.data.generated import GENERATED
-from zoo.data.load.graph_sets import read_molecules, read_tu
+from zoo.data.load.graph_sets import read_molecules, read_tu, tu_folder
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
 from zoo.data.load.series import series_of_json

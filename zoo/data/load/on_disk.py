@@ -128,23 +128,8 @@ def from_dataset(data: Dataset) -> Stream:
             once = sources < targets  # the other direction and the loops are added again
             yield np.stack([sources[once], targets[once]], axis=1)
 
-    return Stream(
-        edges,
-        in_blocks(x),
-        x.shape[1],
-        data.y.numpy(),
-        data.masks and {part: mask.numpy() for part, mask in data.masks.items()},
-        data.ids,
-        data.labels,
-        data.feature_names,
-        data.task,
-        data.split,
-        data.transform,
-        x.dtype == np.float16,
-        times=data.times,
-        groups=data.groups,
-        learnt=data.learnt,
-    )
+    half, known = x.dtype == np.float16, data.arrays()
+    return Stream(known, edges, in_blocks(x), x.shape[1], data.split, data.transform, half)
 
 
 def _kind(spec: Mapping[str, Any]) -> str | None:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
+from scipy import sparse
 
 from zoo.config.learnt_columns import Missing
 from zoo.config.options import Spec, Table
 from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.files.graph_set_arrays import tu_folder
-from zoo.data.files.matrices import from_scipy, read_coordinates
-from zoo.data.files.objects import EdgeColumns, Weights, refuse_idle
+from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, refuse_idle
 from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
 from zoo.data.files.text_lines import read_terms
@@ -29,6 +29,7 @@ from zoo.data.load.graph_sets import (
     read_list,
     read_molecules,
     read_tu,
+    tu_folder,
 )
 from zoo.data.load.series import series_of_json, series_of_table
 from zoo.data.mapped.reader import is_on_disk, read_whole
@@ -48,6 +49,13 @@ from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels
 Forecasting = Literal["node-forecasting"]
 GraphTask = Literal[tuple(GRAPH_METRICS)]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+
+
+_COLUMNS = {"pattern": 2, "integer": 3, "real": 3, "double": 3}
+_HALVES = {"general": None, "symmetric": 1, "hermitian": 1, "skew-symmetric": -1}
+"""What the other half of a matrix is of the one in the file; None: all of it is there."""
+
+_LONGEST = 10_000  # bytes of a line
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
@@ -86,8 +94,6 @@ def read_matrix(
             `raw` leaves them as they are.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
-    from scipy import sparse
-
     of_scipy = path.suffix.lower() == ".npz"
     adjacency, symmetric = (sparse.load_npz(path), False) if of_scipy else read_coordinates(path)
     of_nodes = None
@@ -98,6 +104,55 @@ def read_matrix(
         of_nodes = read_node_table(user_path(nodes), choice, CsvFormat())
     arrays = from_scipy(adjacency, of_nodes, weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
+
+
+def read_coordinates(path: Path) -> tuple[sparse.coo_array, bool]:
+    """Return the entries of a matrix, and whether it is symmetric and lists one of each pair.
+
+    That is a line that says what follows, the size, then a line per entry. SciPy's own reader ends
+    the process on some damaged files, so the few lines are read here.
+
+    Raises:
+        ZooError: the file is no sparse matrix of numbers, is cut short or damaged.
+    """
+    with path.open("rb") as file:
+        banner = file.readline(_LONGEST).lower().split()
+        if banner and banner[0].startswith(b"\x1f\x8b"):
+            raise ZooError("the file is packed by gzip, which is not read here; unpack it, gunzip.")
+        if banner[:3] != [b"%%matrixmarket", b"matrix", b"coordinate"] or len(banner) != 5:
+            raise ZooError(
+                "this is no sparse Matrix Market file: its first line should be "
+                "%%MatrixMarket matrix coordinate pattern general, or real, or symmetric."
+            )
+        kind, form = (word.decode(errors="replace") for word in banner[3:])
+        if kind not in _COLUMNS or form not in _HALVES:
+            raise ZooError(
+                f"the matrix is {kind} {form}, which is not read; write it as "
+                f"{', '.join(_COLUMNS)}, and {', '.join(_HALVES)}."
+            )
+        columns, half = _COLUMNS[kind], _HALVES[form]
+        line = file.readline(_LONGEST)
+        while line.startswith(b"%") or (line and not line.strip()):
+            line = file.readline(_LONGEST)
+        rows, width, count = map(int, line.split())
+        lines = [line for line in file if line.strip() and not line.startswith(b"%")]
+    if len(lines) != count:
+        raise ZooError(
+            f"the file is damaged: it says {count:,} entries and lists {len(lines):,}. Write it "
+            "again."
+        )
+    table = np.loadtxt(lines, ndmin=2) if lines else np.zeros((0, columns))
+    places = table[:, :2].astype(np.int64) - 1
+    if table.shape[1] != columns or (places < 0).any() or (places >= (rows, width)).any():
+        raise ZooError(
+            f"an entry leaves the matrix, {rows:,} by {width:,}, or has not {columns} numbers; "
+            "rows and columns are counted from 1."
+        )
+    values = table[:, 2] if columns == 3 else np.ones(count)
+    if half == -1:
+        places = np.concatenate([places, places[:, ::-1]])
+        values = np.concatenate([values, -values])
+    return sparse.coo_array((values, tuple(places.T)), shape=(rows, width)), half == 1
 
 
 def read_attributed(

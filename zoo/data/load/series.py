@@ -13,7 +13,7 @@ has those of the last one before. `node_ids` has names of nodes as keys and thei
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -52,26 +52,24 @@ Forecasting = Literal["node-forecasting"]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
-class GraphsInTime(NamedTuple):
-    """The graphs of a series that differ: `edges`, `graph_of`, `weights` as in `NodeSeries`."""
+GraphsInTime = tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]
+"""The graphs of a series that differ: `edges`, `graph_of`, `weights` as in `NodeSeries`."""
 
-    edges: list[np.ndarray]
-    graph_of: np.ndarray
-    weights: list[np.ndarray] | None
 
-    @classmethod
-    def of(cls, edges: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> Self:
-        """Return those of the edges (E, 2), and weights (E,), at each time."""
-        numbers: dict[bytes, int] = {}
-        first, graph_of = [], []
-        for time, pairs in enumerate(edges):
-            key = pairs.tobytes() + (b"" if weights is None else weights[time].tobytes())
-            if key not in numbers:
-                numbers[key] = len(first)
-                first.append(time)
-            graph_of.append(numbers[key])
-        own_weights = None if weights is None else [weights[time] for time in first]
-        return cls([edges[time] for time in first], np.array(graph_of, np.int64), own_weights)
+def _graphs_in_time(
+    edges: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None
+) -> GraphsInTime:
+    """Return those of the edges (E, 2), and weights (E,), at each time."""
+    numbers: dict[bytes, int] = {}
+    first, graph_of = [], []
+    for time, pairs in enumerate(edges):
+        key = pairs.tobytes() + (b"" if weights is None else weights[time].tobytes())
+        if key not in numbers:
+            numbers[key] = len(first)
+            first.append(time)
+        graph_of.append(numbers[key])
+    own_weights = None if weights is None else [weights[time] for time in first]
+    return [edges[time] for time in first], np.array(graph_of, np.int64), own_weights
 
 
 def series_of_table(
@@ -151,7 +149,7 @@ def series_of_table(
         if edges is None:
             used = {"weight": weight, "weights": weights if weights == "use" else None}
             refuse_idle("a table of edges", "edges", edge_columns=edge_columns, **used)
-            graphs = GraphsInTime([NO_EDGES], np.zeros(len(grid), np.int64), None)
+            graphs = ([NO_EDGES], np.zeros(len(grid), np.int64), None)
         elif ids is None:
             raise ZooError("edges are between ids; write `id: COLUMN`, or leave `edges` out.")
         else:
@@ -185,7 +183,7 @@ def _read_graphs(
         weights = check_weights(weights, len(pairs))
     if not timed:
         weights = None if weights is None else [weights]
-        return GraphsInTime([pairs], np.zeros(len(grid), np.int64), weights)
+        return ([pairs], np.zeros(len(grid), np.int64), weights)
     column = read_table(path, timed, timed, csv_format)[time]
     when = parse_times(column, path.name, time, date_format, steps.size)
     rows, places = _place_edges(when, grid, path.name)
@@ -194,7 +192,7 @@ def _read_graphs(
     present, begins = np.unique(places[order], return_index=True)
     groups = [order[:0], *np.split(order, begins[1:])]  # before the first there are none
     last = np.searchsorted(present, np.arange(len(grid)), side="right")
-    return GraphsInTime.of(
+    return _graphs_in_time(
         [pairs[groups[group]] for group in last],
         None if weights is None else [weights[groups[group]] for group in last],
     )
@@ -395,7 +393,7 @@ def _graphs_of_json(content: dict, nodes: int, times: int, weights: Weights) -> 
     if weights == "use":
         own = [_to_weights(row, len(ends)) for row, ends in zip(values, edges, strict=True)]
         own = [*own, *[own[-1]] * last][:times]
-    return GraphsInTime.of([*edges, *[edges[-1]] * last][:times], own)
+    return _graphs_in_time([*edges, *[edges[-1]] * last][:times], own)
 
 
 def _read_edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:

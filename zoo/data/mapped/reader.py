@@ -214,11 +214,7 @@ def read_whole(path: Path, task: str | None) -> GraphArrays:
     targets = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     once = indices < targets
     edges = np.stack([indices[once], targets[once]], axis=1)
-    masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
-    x = data.x.float().numpy()
-    names = data.labels, data.feature_names
-    arrays = GraphArrays(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
-    return arrays._replace(times=data.times, groups=data.groups, learnt=data.learnt)
+    return data.arrays()._replace(edges=edges, features=data.x.float().numpy())
 
 
 def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:

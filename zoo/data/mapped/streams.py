@@ -19,6 +19,7 @@ from typing import IO, Literal, NamedTuple
 import numpy as np
 
 from zoo.config.options import Count, Fraction, NonNegative, Positive, Seed
+from zoo.data.files.graph_arrays import NO_EDGES, GraphArrays
 from zoo.data.generated import check_sbm, sbm_room
 from zoo.data.mapped.reader import map_array
 from zoo.data.mapped.writer import BLOCK, Stream, blocks, check_edges_within, in_blocks
@@ -81,12 +82,12 @@ def edge_list(
     count = next(iter(sizes.values())) if sizes else text.count_nodes()
     features = np.zeros((count, 0)) if features is None else features
     fix = "number the nodes from 0, or write as many labels and features"
+    labels = unlabelled(count, task) if labels is None else labels
     return Stream(
+        GraphArrays(NO_EDGES, labels, features, task=task),
         lambda: check_edges_within(text.blocks(), count, "edge {}", 1, fix),
         in_blocks(features),
         features.shape[1],
-        unlabelled(count, task) if labels is None else labels,
-        task=task,
     )
 
 
@@ -275,15 +276,14 @@ def array_folder(path: Path, task: str | None) -> Stream:
         for block in blocks(len(pairs), BLOCK):
             yield np.array(pairs[block])
 
+    labels = unlabelled(nodes, task) if label is None else _read_labels(label, task)
     return Stream(
+        GraphArrays(NO_EDGES, labels, features, _read_masks(path, nodes), task=task),
         lambda: check_edges_within(
             read_edges(), nodes, "edge {} of edge_index", 0, "fetch the files again"
         ),
         in_blocks(features),
         features.shape[1],
-        unlabelled(nodes, task) if label is None else _read_labels(label, task),
-        _read_masks(path, nodes),
-        task=task,
         half=features.dtype == np.float16,
     )
 
@@ -435,4 +435,5 @@ def sbm_stream(
             x += centres[labels[block]]
             yield x
 
-    return Stream(edges, features, dim, labels, task=CLASSIFICATION)
+    known = GraphArrays(NO_EDGES, labels, np.zeros((nodes, 0)), task=CLASSIFICATION)
+    return Stream(known, edges, features, dim)

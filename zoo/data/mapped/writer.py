@@ -23,7 +23,7 @@ from tqdm import tqdm
 from zoo.config.options import Spec, pick
 from zoo.data.dataset import MASKLESS_SPLIT
 from zoo.data.features import FEATURES
-from zoo.data.files.graph_arrays import check_ids, check_masks
+from zoo.data.files.graph_arrays import GraphArrays, check_ids, check_masks
 from zoo.data.mapped.reader import META, Array, Meta, check_replaceable
 from zoo.errors import ZooError
 from zoo.system.files import draft_folder, replace_folder, writing
@@ -48,40 +48,24 @@ class Stream(NamedTuple):
     """A graph whose edges and features come block by block, each time they are asked for.
 
     Attributes:
+        nodes: all else that is known of the nodes.
         edges: gives edges (B, 2) of node numbers, in any order and direction, repeated or not.
         features: given B, gives the features of all nodes in order, at most B rows (B, F) a time.
         dim: F.
-        labels: (N,) or (N, T), as in `GraphArrays`.
-        masks: as in `GraphArrays`.
-        ids: as in `GraphArrays`.
-        label_names: as in `GraphArrays`.
-        feature_names: as in `GraphArrays`.
-        task: what the labels are for; None: as their shape says.
         split: word of the default split; None: that of the masks, or a ratio.
         transform: what was done to the features.
         half: whether the features are fp16.
         made: what it was made from, to be told in `meta.json`.
-        times: as in `GraphArrays`.
-        groups: as in `GraphArrays`.
-        learnt: as in `GraphArrays`.
     """
 
+    nodes: GraphArrays
     edges: Callable[[], Iterable[np.ndarray]]
     features: Callable[[int], Iterable[np.ndarray]]
     dim: int
-    labels: np.ndarray
-    masks: dict[str, np.ndarray] | None = None
-    ids: np.ndarray | None = None
-    label_names: tuple[str, ...] | None = None
-    feature_names: tuple[str, ...] | None = None
-    task: str | None = None
     split: str | None = None
     transform: Spec = "raw"
     half: bool = False
     made: dict[str, Any] = {}
-    times: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    learnt: tuple[Any, ...] | None = None
 
 
 def in_blocks(x: np.ndarray) -> Callable[[int], Iterator[np.ndarray]]:
@@ -120,7 +104,7 @@ def write_on_disk(
         )
     if folder.exists():
         check_replaceable(folder)
-    stream = _check(stream)
+    stream = stream._replace(nodes=_check(stream.nodes))
     with draft_folder(folder) as draft:
         try:
             _write(stream, draft, half or stream.half, memory, features)
@@ -132,22 +116,22 @@ def write_on_disk(
             replace_folder(folder, draft)
 
 
-def _check(stream: Stream) -> Stream:
-    labels = check_labels(stream.labels, stream.task)
-    task = stream.task or infer_task(labels)
+def _check(arrays: GraphArrays) -> GraphArrays:
+    labels = check_labels(arrays.labels, arrays.task)
+    task = arrays.task or infer_task(labels)
     check_task(labels, task)
-    masks = check_masks(stream.masks, len(labels))
-    ids = None if stream.ids is None else check_ids(stream.ids, len(labels))
-    split = stream.split or ("benchmark" if masks else MASKLESS_SPLIT)
-    return stream._replace(labels=labels, task=task, masks=masks, ids=ids, split=split)
+    ids = None if arrays.ids is None else check_ids(arrays.ids, len(labels))
+    masks = check_masks(arrays.masks, len(labels))
+    return arrays._replace(labels=labels, task=task, masks=masks, ids=ids)
 
 
 def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spec) -> None:
-    nodes, masks = len(stream.labels), stream.masks or {}
+    known = stream.nodes
+    nodes, masks = len(known.labels), known.masks or {}
     shapes = write_neighbours(stream.edges(), nodes, draft, int(memory * 2**30))
     _write_features(stream, draft, half, features)
-    times = None if stream.times is None else stream.times.astype(np.float64)
-    arrays = {"labels": stream.labels, "ids": stream.ids, "times": times, "groups": stream.groups}
+    times = None if known.times is None else known.times.astype(np.float64)
+    arrays = {"labels": known.labels, "ids": known.ids, "times": times, "groups": known.groups}
     arrays |= {part: np.nonzero(mask)[1] for part, mask in masks.items()}
     for name, array in ((name, array) for name, array in arrays.items() if array is not None):
         with ArrayFile(draft / f"{name}.npy", array.dtype, array.shape[1:]) as file:
@@ -157,19 +141,19 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
         version=1,
         nodes=nodes,
         edges=shapes["indices"][0],
-        task=stream.task,
-        metric=NODE_METRICS[stream.task],
-        split=stream.split,
-        classes=classes_of(stream.labels, stream.label_names),
-        labels=stream.label_names and list(stream.label_names),
-        feature_names=stream.feature_names and list(stream.feature_names),
+        task=known.task,
+        metric=NODE_METRICS[known.task],
+        split=stream.split or ("benchmark" if masks else MASKLESS_SPLIT),
+        classes=classes_of(known.labels, known.label_names),
+        labels=known.label_names and list(known.label_names),
+        feature_names=known.feature_names and list(known.feature_names),
         transform=features if stream.transform == "raw" else stream.transform,
         splits={part: mask.sum(axis=1).tolist() for part, mask in masks.items()} or None,
         made={"zoo": metadata.version("graph-transformer-zoo"), **stream.made},
-        learnt=stream.learnt and list(stream.learnt),
+        learnt=known.learnt and list(known.learnt),
         arrays={path.stem: _described(path) for path in sorted(draft.glob("*.npy"))},
     )
-    exclude = set() if stream.learnt else {"learnt"}  # a former version knows no such key
+    exclude = set() if known.learnt else {"learnt"}  # a former version knows no such key
     with writing(draft / META), (draft / META).open("w") as file:
         file.write(meta.model_dump_json(indent=1, exclude=exclude) + "\n")
         file.flush()
@@ -178,7 +162,7 @@ def _write(stream: Stream, draft: Path, half: bool, memory: float, features: Spe
 
 def _write_features(stream: Stream, draft: Path, half: bool, features: Spec) -> None:
     dtype = np.float16 if half else np.float32
-    nodes, size = len(stream.labels), max(1, NUMBERS // max(1, stream.dim))
+    nodes, size = len(stream.nodes.labels), max(1, NUMBERS // max(1, stream.dim))
     with (
         ArrayFile(draft / "features.npy", dtype, (stream.dim,)) as file,
         tqdm(total=nodes, desc="features", unit=" nodes", disable=None) as progress,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.files.graph_arrays import NO_EDGES
+from zoo.data.files.graph_arrays import GraphSetArrays
 from zoo.errors import ZooError, brief, optional
 
 if TYPE_CHECKING:
@@ -121,26 +121,11 @@ def encode(things: Sequence[Any], properties: Sequence[Property]) -> np.ndarray:
     return columns
 
 
-class Molecules(NamedTuple):
-    """The graphs of S molecules of N atoms and E bonds together.
-
-    Attributes:
-        bonds: (E, 2) numbers of atoms, counted over all molecules; each bond once.
-        owners: (N,) the molecule of each atom, 0 to S-1, in increasing order.
-        atom_features: (N, 174) fp32.
-        bond_features: (E, 13) fp32.
-        read: (M,) bool: which of M SMILES have been read, S of them.
-    """
-
-    bonds: np.ndarray
-    owners: np.ndarray
-    atom_features: np.ndarray
-    bond_features: np.ndarray
-    read: np.ndarray
-
-
-def molecules_of(smiles: Sequence[str], where: str) -> Molecules:
+def molecules_of(smiles: Sequence[str], where: str) -> tuple[GraphSetArrays, np.ndarray]:
     """Return the graphs of SMILES; those that cannot be read are counted and told in one line.
+
+    Of M SMILES the S that have been read are a set of graphs, whose labels are unknown; which they
+    are is said for each, (M,) bool. A row of edges is a bond, each once.
 
     Hydrogens are no atoms of the graph but where SMILES needs them, as `[2H]` and `[H][H]`. A
     molecule may be of several fragments, `[Na+].[Cl-]`, and need not have bonds.
@@ -178,14 +163,15 @@ def molecules_of(smiles: Sequence[str], where: str) -> Molecules:
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     counts = [molecule.GetNumBonds() for molecule in molecules]
-    return Molecules(
-        np.array(ends, np.int64).reshape(-1, 2) + np.repeat(starts, counts)[:, None]
-        if ends else NO_EDGES,
+    return GraphSetArrays(
+        np.array(ends, np.int64).reshape(-1, 2) + np.repeat(starts, counts)[:, None],
         np.repeat(np.arange(len(sizes)), sizes),
         encode(atoms, ATOM),
-        encode(bonds, BOND),
-        read,
-    )  # fmt: skip
+        np.full(len(sizes), -1),
+        edge_features=encode(bonds, BOND),
+        feature_names=column_names(ATOM),
+        edge_feature_names=column_names(BOND),
+    ), read  # fmt: skip
 
 
 def _reason(smiles: str) -> str:

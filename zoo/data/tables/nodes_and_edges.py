@@ -5,11 +5,10 @@ Of a set of graphs, a row of `graphs.csv` is a graph, with its label; `nodes.csv
 have the same id.
 """
 
-import contextlib
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,7 @@ from zoo.data.tables.read import (
     read_table,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
-from zoo.errors import ZooError, brief, suggestion
+from zoo.errors import ZooError, brief, named_in_errors, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import (
     NUMBERS,
@@ -204,7 +203,7 @@ def _edge_times(
 ) -> np.ndarray:
     """Return when each edge of a table came, (E,) fp64."""
     column = read_table(path, (), [name], csv_format)[name]
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         times = _parse_node_times(column, name, date_format)
         if (missing := np.isnan(times)).any():
             raise ZooError(
@@ -510,26 +509,17 @@ def read_edges(
     names = read_header(path, csv_format)
     for option, column in zip(("source", "target"), ends, strict=True):
         check_columns([column], names, path.name, option)
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         named = {choice.weight, *choice.features}
         others = [name for name in names if name not in (*ends, *beside)]
         others = [name for name in others if name in named or not is_index(name)]
         weight = choice.named(others)
     columns = [*([] if weight is None else [weight]), *choice.features]
     table = read_table(path, ends, [*ends, *dict.fromkeys(columns)], csv_format)
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         source, target = (parse_ids(table[end], repr(end)) for end in ends)
         values = {name: _parse_edge_numbers(table[name], name) for name in columns}
         return source, target, choice._replace(weight=weight).read(values)
-
-
-@contextlib.contextmanager
-def named_in_errors(path: Path) -> Iterator[None]:
-    """Begin errors with the name of the file that they are about."""
-    try:
-        yield
-    except ZooError as error:
-        raise ZooError(f"{path.name}: {error}") from None
 
 
 def _parse_edge_numbers(column: "Series", name: str) -> np.ndarray:
