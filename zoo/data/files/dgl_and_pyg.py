@@ -175,14 +175,14 @@ def _set(
         )  # fmt: skip
     warn_unread(unread)
     label = ", ".join(columns)
-    labels = join_labels(columns) if others else columns[name]
+    labels = _join_labels(columns) if others else columns[name]
     if not arrays:
         raise ZooError("there are no graphs in the list; write some.")
     if len(labels) != len(arrays):
         raise ZooError(f"there are {len(arrays):,} graphs and {len(labels):,} labels; write one "
                        "for each.")  # fmt: skip
     sizes = np.array([len(graph.labels) for graph in arrays])
-    classes, names, task = encode_labels(labels, label, wanted.task, sizes)
+    classes, names, task = _encode_labels(labels, label, wanted.task, sizes)
     return _joined(arrays, sizes, wanted.degrees)._replace(
         labels=classes, label_names=(*columns,) if classes.ndim == 2 else names, task=task
     )
@@ -216,12 +216,8 @@ def _joined(
     return check_graph_set(with_degrees(arrays, degrees))
 
 
-def join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
-    """Return the labels of several names, one number each, as the targets of each graph, (T,).
-
-    Raises:
-        ZooError: one is no number.
-    """
+def _join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
+    """Return the labels of several names, one number each, as the targets of each graph, (T,)."""
     rows = []
     for number, values in enumerate(zip(*columns.values(), strict=True)):
         row = np.full(len(columns), np.nan)
@@ -235,20 +231,14 @@ def join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
     return rows
 
 
-def encode_labels(
+def _encode_labels(
     labels: Sequence[Any], label: str, task: str | None, sizes: np.ndarray
 ) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
     """Return labels of graphs in the type of their task, the names of classes, and the task.
 
-    Args:
-        labels: of each graph a class, a whole number or a name; or a number, or T of them, perhaps
-            in a tensor (), (1,), (T,) or (1, T). None and NaN are unknown; of classes -1 and "".
-        label: what the labels are called in errors.
-        task: what they are for; None: classes, or, where there are several, targets of 0 and 1.
-        sizes: how many nodes each graph has, (S,).
-
-    Raises:
-        ZooError: they are something else, or not those of the task.
+    Each is a class, a whole number or a name; or a number, or T of them, perhaps in a tensor (),
+    (1,), (T,) or (1, T). None and NaN are unknown; of classes -1 and "". Without a task they are
+    classes, or, where there are several, targets of 0 and 1. The graphs have so many nodes (S,).
     """
     shapes = [getattr(value, "shape", None) for value in labels]
     if sizes.max() > 1 and all(shape == (n,) for shape, n in zip(shapes, sizes, strict=True)):

@@ -10,7 +10,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from zoo.data.files.graph_arrays import PARTS
 from zoo.errors import ZooError
 
 _TABLES = ("csv", "tsv", "npz", "npy", "txt", "mat", "mtx", "bin", "gml", "pt")
@@ -33,16 +32,6 @@ def languages(folder: Path) -> list[str]:
 def has_pairs(folder: Path) -> bool:
     """Return whether a path is a folder of pairs of sentences."""
     return len(languages(folder)) > 1
-
-
-def pair_files(folder: Path, source: str | None = None, target: str | None = None) -> list[Path]:
-    """Return the files of a folder that are read, training first.
-
-    Raises:
-        ZooError: one is missing, or it is not known which languages are meant.
-    """
-    both = choose_languages(folder, source, target)
-    return [part_file(folder, part, language) for part in PARTS for language in both]
 
 
 def choose_languages(folder: Path, source: str | None, target: str | None) -> tuple[str, str]:

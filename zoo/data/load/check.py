@@ -697,11 +697,16 @@ def _(data: Samples) -> list[Finding]:
     arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
     how = "by their scaffolds" if data.split == "scaffold" else "at random"
     dealt = f"none of its own: {data.split} deals the labelled samples {how}"
-    repeated = count - len({*_sample_keys(data)})
+    repeated, unread = count - len({*_sample_keys(data)}), []
+    if rows := len(data.unread):
+        text = f"{rows:,} of {rows + count:,} rows, no samples: they cannot be read"
+        fix = "predictions have an empty row for each; correct them where they are wrong"
+        values = {"unread": [*data.unread.values()]}
+        unread = [Finding("unread rows", "look", text, fix, values)]
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
-        *_unread(data),
+        *unread,
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
@@ -726,14 +731,6 @@ def _digest(*tensors: Tensor) -> bytes:
     for tensor in tensors:
         digest.update(tensor.contiguous().numpy().tobytes())
     return digest.digest()
-
-
-def _unread(data: Samples) -> Iterator[Finding]:
-    """Tell how many rows of a file are no samples, because they cannot be read."""
-    if count := len(data.unread):
-        text = f"{count:,} of {count + len(data.y):,} rows, no samples: they cannot be read"
-        fix = "predictions have an empty row for each; correct them where they are wrong"
-        yield Finding("unread rows", "look", text, fix, {"unread": [*data.unread.values()]})
 
 
 def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:

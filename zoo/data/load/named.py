@@ -20,7 +20,7 @@ from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.pair_folders import has_pairs
-from zoo.data.files.prepared import KEYS, read_split, write_prepared
+from zoo.data.files.prepared import KEYS, read_prepared, read_split, write_prepared
 from zoo.data.generated import GENERATED
 from zoo.data.load.graph_sets import read_molecules, read_tu, tu_folder
 from zoo.data.load.images import IMAGES
@@ -106,7 +106,7 @@ def _planetoid(name: str) -> Source:
 
 
 def _yandex(name: str) -> Source:
-    return Source("heterophilous", (f"{name}.npz",), converters.convert_heterophilous)
+    return Source("heterophilous", (f"{name}.npz",), lambda paths: read_prepared(*paths))
 
 
 def _shchur(name: str) -> Source:

@@ -358,8 +358,6 @@ class ArrayFile:
     def append(self, rows: np.ndarray) -> None:
         """Write rows (B, *columns), in the type of the file."""
         rows = np.ascontiguousarray(rows, self._dtype)
-        if rows.shape[1:] != self._columns:
-            raise ValueError(f"rows of the shape {rows.shape[1:]}, not {self._columns}")
         with writing(self._file.name):
             self._file.write(rows.data)
         self._rows += len(rows)

@@ -63,8 +63,6 @@ def parse_texts(column: "Series", longest: int | None = LONGEST, whole: bool = F
     import pandas
     import pyarrow
 
-    if pyarrow.types.is_nested(type_of(column)):
-        raise ZooError(f"a column of type {type_of(column)} is neither text nor numbers.")
     if whole and pyarrow.types.is_floating(type_of(column)) and _are_whole(column, 2.0**63):
         column = column.astype("int64[pyarrow]")
     column = column.astype(pandas.ArrowDtype(pyarrow.string())).fillna("")

@@ -130,10 +130,6 @@ def molecules_of(smiles: Sequence[str], where: str) -> tuple[GraphSetArrays, np.
     Hydrogens are no atoms of the graph but where SMILES needs them, as `[2H]` and `[H][H]`. A
     molecule may be of several fragments, `[Na+].[Cl-]`, and need not have bonds.
 
-    Args:
-        smiles: M of them.
-        where: what they are called in messages.
-
     Raises:
         ZooError: RDKit is not installed, or can read none of them.
     """

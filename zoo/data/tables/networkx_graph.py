@@ -169,15 +169,6 @@ def _plain_values(
     """Return what kind of values an attribute has, and them as Python has them, None if missing.
 
     The kinds are those of `_KINDS`, and `list`; `nothing` where all are missing.
-
-    Args:
-        of: what has the attribute, `node` or `edge`.
-        name: of the attribute.
-        places: the nodes or edges.
-        values: at each of them.
-
-    Raises:
-        ZooError: a value is of no kind, or of another than the first, or a list of another length.
     """
 
     def wrong(place: int, text: str) -> ZooError:

@@ -245,11 +245,15 @@ def warn_of_idle_options(choice: Columns, edge_time: str | None = None) -> None:
 def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
+    Of a set of graphs those of graphs are among them.
+
     Raises:
         ZooError: there is none, or it cannot be read.
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
+    if has_graph_table(path):
+        tables = [find_table(path, stem) for stem in ("graphs", "nodes")]
     return [name for table in tables for name in read_header(table, csv_format)]
 
 
@@ -548,22 +552,11 @@ def _read_kinds(
     edge_columns: EdgeColumns,
     csv_format: CsvFormat,
 ) -> GraphArrays:
-    """Return the graph of a folder of tables.
+    """Return the graph of a folder of tables; each column is looked for in those that have it.
 
     The edges of `edges-customers-products` lead from customers to products, as do those of
     `edges-customers-buy-products`; of another name they lead wherever their ids are found, which
     no two kinds may share then. Of several kinds that a name begins or ends with, the longest.
-
-    Args:
-        path: of the folder.
-        choice: what columns are; each is looked for in the tables that have it.
-        ends: columns of the two ends of edges.
-        edge_columns: which columns are weights.
-        csv_format: how a CSV is written.
-
-    Raises:
-        ZooError: no table has a column that is named, a name says two pairs of kinds, or edges
-            lead to no node, or to several.
     """
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
@@ -675,9 +668,3 @@ TABLES = ("graphs", "nodes", "edges")
 def has_graph_table(path: Path) -> bool:
     """Return whether a folder has a table of graphs beside that of their nodes."""
     return path.is_dir() and any((path / f"graphs{suffix}").is_file() for suffix in SUFFIXES)
-
-
-def columns_of_set(path: Path, csv_format: CsvFormat) -> list[str]:
-    """Return the names of the columns of graphs and of nodes in a folder of both."""
-    tables = (find_table(path, stem) for stem in ("graphs", "nodes"))
-    return [name for table in tables for name in read_header(table, csv_format)]
