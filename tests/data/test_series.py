@@ -8,9 +8,8 @@ import torch
 
 from zoo.canonical_form import WEIGHT
 from zoo.data.load import load_data
-from zoo.data.load.series import series_of_json, series_of_table
-from zoo.data.snapshots import filled
-from zoo.data.tables.time_steps import Steps, time_names
+from zoo.data.load.series import series_of_json, series_of_table, time_names
+from zoo.data.snapshots import Steps, filled
 from zoo.errors import ZooError
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]

@@ -19,9 +19,8 @@ from zoo.data.dataset import Dataset, part_numbers
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
 from zoo.data.summary import summary
-from zoo.data.tables.cells import parse_texts
 from zoo.data.tables.nodes_and_edges import edge_parts
-from zoo.data.tables.read import CsvFormat, is_index, read_header, read_table
+from zoo.data.tables.read import CsvFormat, is_index, parse_texts, read_header, read_table
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError, suggestion
 from zoo.graphs.pairs import (

@@ -24,7 +24,6 @@ from zoo.data.files.graph_arrays import Direction, Duplicates
 from zoo.data.samples import Encodings, Separate, encodings_of
 from zoo.data.splits import TIME_SPLITS
 from zoo.data.summary import summary
-from zoo.data.tables.time_steps import Steps
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
@@ -32,6 +31,44 @@ from zoo.registry import MODELS
 from zoo.tasks.labels import FORECASTING
 
 Scale = Literal["none", "standard"]
+
+
+PERIODS = {
+    "h": 24, "D": 7, "B": 5, "W": 52, "SM": 24, "M": 12, "BM": 12, "CBM": 12, "WOM": 12, "LWOM": 12,
+    "Q": 4, "BQ": 4,
+}  # fmt: skip
+"""Steps after which a season comes again, by how pandas abbreviates the length of one.
+
+It may add S or E, the start or the end, and after a line a day or a month.
+"""
+
+
+class Steps(NamedTuple):
+    """How times go on.
+
+    Attributes:
+        size: of whole numbers their difference; of dates what pandas calls a frequency.
+    """
+
+    size: Any
+
+    def after(self, last: Any, count: int) -> np.ndarray:
+        """Return the next times after the last one, (count,)."""
+        if isinstance(self.size, int):
+            return int(last) + self.size * np.arange(1, count + 1)
+        import pandas
+
+        return pandas.date_range(last, periods=count + 1, freq=self.size)[1:].to_numpy()
+
+    @property
+    def period(self) -> int | None:
+        """Steps to the next year, week or day, where they are months, days or hours, or the like.
+
+        >>> Steps("MS").period, Steps("BQE-DEC").period, Steps("W-MON").period, Steps(1).period
+        (12, 4, 52, None)
+        """
+        size = str(self.size).partition("-")[0]
+        return PERIODS.get(size) or PERIODS.get(size.removesuffix("S").removesuffix("E"))
 
 
 class NodeSeries(NamedTuple):

@@ -38,12 +38,12 @@ from zoo.data.files.graph_arrays import (
     check_room,
     check_weights,
 )
+from zoo.data.load.series import time_names
 from zoo.data.mapped.reader import read_meta, read_on_disk
 from zoo.data.mapped.writer import blocks, ranges, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
-from zoo.data.tables.time_steps import time_names
 from zoo.errors import Finding, printable, refused_by
 from zoo.graphs.adjacency import csc
 from zoo.graphs.edge_weights import in_lists
@@ -69,30 +69,20 @@ APART = 100
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
 
-_TELLING = 8
-"""Columns up to which nodes have the same features by chance."""
-
-_AT_ONCE = 1_000_000
-"""Numbers of features that are looked at together."""
+_TELLING = 8  # columns up to which nodes have the same features by chance
+_AT_ONCE = 1_000_000  # numbers of features that are looked at together
 
 _DEALT = "ratio-60-20-20"
-
 _BARE = "training needs some in each part: train with another, `split: ratio-60-20-20`"
 
-_ENOUGH = 10
-"""Labelled nodes of which each part gets some."""
-
-_LOOKED_AT = 20_000_000
-"""Numbers of which each column is looked at."""
-
-_FEW = 5
-"""Labelled nodes of a class below which a random split may leave it out of a part."""
+_ENOUGH = 10  # labelled nodes of which each part gets some
+_LOOKED_AT = 20_000_000  # numbers of which each column is looked at
+_FEW = 5  # labelled nodes of a class below which a random split may leave it out of a part
 
 _UNEQUAL = 3
 """How many times longer one side of a pair is, in tokens, where it is hardly a translation."""
 
-_FEW_TOKENS = 10
-"""Tokens below which the lengths of two sides say nothing."""
+_FEW_TOKENS = 10  # tokens below which the lengths of two sides say nothing
 
 
 class Edges(NamedTuple):
@@ -781,8 +771,7 @@ def _arrays(masks: dict[str, Tensor] | None) -> dict[str, np.ndarray] | None:
 
 # The picture of `zoo data check --plot`
 
-_MOST = 20
-"""Classes that a picture has room to name."""
+_MOST = 20  # classes that a picture has room to name
 
 
 _DEGREES, _LABELS, _UNLABELLED = "#0072B2", "#E69F00", "#999999"

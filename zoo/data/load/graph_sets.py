@@ -39,7 +39,6 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.objects import EdgeColumns, Weights, likely_cause
 from zoo.data.samples import Samples
-from zoo.data.tables.cells import kind_of, parse_texts
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, TERMS, Columns, Names, Numbers, list_names
 from zoo.data.tables.molecules import molecules_of
 from zoo.data.tables.nodes_and_edges import (
@@ -57,6 +56,8 @@ from zoo.data.tables.read import (
     Separator,
     check_columns,
     is_index,
+    kind_of,
+    parse_texts,
     read_header,
     read_table,
 )

@@ -129,7 +129,11 @@ class _EdgeText(NamedTuple):
             ) as file:  # fmt: skip
                 for frame in file:
                     if len(frame):
-                        yield _as_whole(frame[[*self.ends]].to_numpy())
+                        pairs = frame[[*self.ends]].to_numpy()
+                        exact = (np.abs(pairs) < 2**53) & (pairs == pairs.round())
+                        if pairs.dtype.kind == "f" and not exact.all():
+                            raise ValueError("fractions, or too many digits")
+                        yield pairs.astype(np.int64, copy=False)
         except (ValueError, OverflowError) as error:  # what pandas raises for text is a ValueError
             raise self._first_bad_line(" ".join(str(error).split())[:120]) from None
 
@@ -228,13 +232,6 @@ def _is_whole(text: str) -> bool:
     """Return whether a cell is a whole number, such as 3 or 3.0."""
     plain = text.isascii() and "_" not in text
     return plain and _is_number(text) and float(text).is_integer()
-
-
-def _as_whole(pairs: np.ndarray) -> np.ndarray:
-    """Return numbers as int64; raise ValueError where some are none of these."""
-    if pairs.dtype.kind == "f" and not ((np.abs(pairs) < 2**53) & (pairs == pairs.round())).all():
-        raise ValueError("fractions, or too many digits")
-    return pairs.astype(np.int64, copy=False)
 
 
 # Folders of plain arrays

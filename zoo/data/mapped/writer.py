@@ -29,8 +29,7 @@ from zoo.errors import ZooError
 from zoo.system.files import draft_folder, replace_folder, writing
 from zoo.tasks.labels import NODE_METRICS, check_labels, check_task, classes_of, infer_task
 
-_BY_ROW = ("raw", "row")
-"""The words of `FEATURES` that need one row of features at a time."""
+_BY_ROW = ("raw", "row")  # the words of `FEATURES` that need one row of features at a time
 
 NUMBERS = 2**24
 """Numbers of features that are held at a time."""

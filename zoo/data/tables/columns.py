@@ -17,7 +17,10 @@ import yaml
 
 from zoo.config.learnt_columns import Missing
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import (
+from zoo.data.tables.read import (
+    Decimal,
+    frame_of,
+    is_index,
     kind_of,
     parse_dates,
     parse_numbers,
@@ -25,7 +28,6 @@ from zoo.data.tables.cells import (
     parse_vectors,
     type_of,
 )
-from zoo.data.tables.read import Decimal, frame_of, is_index
 from zoo.errors import ZooError, brief, suggestion
 from zoo.tasks.labels import Unit
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from zoo.config.yaml_lines import line_text
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import kind_of, parse_dates, parse_numbers, parse_texts
 from zoo.data.tables.columns import (
     KINDS,
     LABELS,
@@ -33,7 +32,17 @@ from zoo.data.tables.nodes_and_edges import (
     has_graph_table,
     kinds_of,
 )
-from zoo.data.tables.read import CsvFormat, guess_separator, is_index, read_header, read_table
+from zoo.data.tables.read import (
+    CsvFormat,
+    guess_separator,
+    is_index,
+    kind_of,
+    parse_dates,
+    parse_numbers,
+    parse_texts,
+    read_header,
+    read_table,
+)
 from zoo.errors import Finding, ZooError, brief, reading
 from zoo.system.files import user_path
 from zoo.tasks.labels import Unit, doubtful

@@ -24,15 +24,6 @@ from zoo.data.files.graph_arrays import (
 )
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import EdgeColumns, Weights, join, refuse_idle
-from zoo.data.tables.cells import (
-    kind_of,
-    parse_dates,
-    parse_ids,
-    parse_numbers,
-    parse_texts,
-    parse_vectors,
-    type_of,
-)
 from zoo.data.tables.columns import (
     OF_NODES,
     OF_TEXT,
@@ -53,8 +44,15 @@ from zoo.data.tables.read import (
     Separator,
     check_columns,
     is_index,
+    kind_of,
+    parse_dates,
+    parse_ids,
+    parse_numbers,
+    parse_texts,
+    parse_vectors,
     read_header,
     read_table,
+    type_of,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
 from zoo.errors import ZooError, brief, named_in_errors, suggestion
