@@ -376,25 +376,6 @@ def from_dgl_list(graphs: Sequence[Any], labels: Any, wanted: Wanted) -> GraphSe
     return _set(from_dgl, graphs, columns, wanted)
 
 
-def from_pyg(data: Any, wanted: Wanted) -> GraphData:
-    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`, taken apart.
-
-    Raises:
-        ZooError: it is no graph, or a batch of several.
-    """
-    data = _to_dict(data)
-    parts = _split_pyg(data, wanted)
-    if len(parts.nodes) == 1 and "ptr" in data:
-        [(kind, nodes)] = parts.nodes.items()
-        named, graphs = choose(nodes, wanted.label, wanted.feature)[0], len(data["ptr"]) - 1
-        if named is not None and len(nodes[named]) == graphs != parts.counts[kind]:
-            raise ZooError(
-                f"this is a batch of {graphs:,} graphs with a label each; write a list, "
-                "batch.to_data_list(), in a file data.to_dict() of them."
-            )
-    return parts
-
-
 def from_pyg_list(graphs: Sequence[Any], wanted: Wanted) -> GraphSetArrays:
     """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each, as a set.
 
@@ -424,7 +405,7 @@ def from_pyg_list(graphs: Sequence[Any], wanted: Wanted) -> GraphSetArrays:
     skip = {*LABELS, *chosen}
     of_nodes = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
     bare, unread = wanted._replace(label=None), {*names} - {*chosen}
-    return _set(lambda data: _split_pyg(data, bare), of_nodes, columns, wanted, unread)
+    return _set(lambda data: from_pyg(data, bare), of_nodes, columns, wanted, unread)
 
 
 def _is_graph(value: Any) -> bool:
@@ -441,15 +422,25 @@ def _to_dict(data: Any) -> Mapping[str, Any]:
     return data.to_dict() if hasattr(data, "to_dict") else data
 
 
-def _split_pyg(data: Mapping[str, Any], wanted: Wanted) -> GraphData:
-    """Return the `to_dict()` of a `Data` or `HeteroData`, in which label and feature are named."""
-    label, feature, choice = wanted[:3]
+def from_pyg(data: Any, wanted: Wanted) -> GraphData:
+    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`, taken apart.
+
+    Raises:
+        ZooError: it is no graph, or a batch of several.
+    """
+    data, (label, feature, choice, *_) = _to_dict(data), wanted
     kinds = {key: own for key, own in data.items() if isinstance(own, Mapping)}
     kinds.pop("_global_store", None)
     if not any(isinstance(key, tuple) for key in kinds):
         ends, of_edges = _edges_of_pyg(data, choice)
         nodes = _nodes_of_pyg(data, (*of_edges,), (label, feature))
         count = _count_nodes(data, nodes, ends, label, feature)
+        named = choose(nodes, label, feature)[0] if "ptr" in data else None
+        if named is not None and len(nodes[named]) == len(data["ptr"]) - 1 != count:
+            raise ZooError(
+                f"this is a batch of {len(data['ptr']) - 1:,} graphs with a label each; write a "
+                "list, batch.to_data_list(), in a file data.to_dict() of them."
+            )
         return GraphData({"": nodes}, {"": count}, {("", "", ""): (ends, of_edges)})
     names = (label, label and label.rpartition(".")[2], feature)
     of_kinds = {key: own for key, own in kinds.items() if isinstance(key, str)}

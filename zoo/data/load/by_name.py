@@ -27,8 +27,8 @@ from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import PARTS, Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.objects import wrong_object
-from zoo.data.files.pair_folders import choose_languages, has_pairs, part_file
 from zoo.data.files.prepared import read_prepared
+from zoo.data.files.text_lines import choose_languages, has_pairs, part_file
 from zoo.data.generated import GENERATED
 from zoo.data.links import LinkData
 from zoo.data.load.graph_sets import tu_folder

@@ -15,7 +15,7 @@ import dataclasses
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -76,9 +76,6 @@ from zoo.tasks.labels import (
     infer_task,
     unlabelled,
 )
-
-if TYPE_CHECKING:
-    pass
 
 GraphTask = Literal[tuple(GRAPH_METRICS)]
 
@@ -142,10 +139,10 @@ def read_tu(
         ends = _read_numbers(Path(f"{start}_A.txt"), np.int64)
         edges = check_edges(ends - 1 if len(ends) else NO_EDGES, len(owners))
         columns = _read_columns(start, "node", len(owners))
-        none = np.zeros(len(owners), np.float32)
+        none = np.zeros((len(owners), 0), np.float32)
         of_edges = _read_columns(start, "edge", len(edges)) if edge_features == "use" else {}
         arrays = GraphSetArrays(
-            edges, owners, np.stack([none, *columns.values()], axis=1)[:, 1:], y, names,
+            edges, owners, np.stack([*columns.values()], axis=1) if columns else none, y, names,
             np.stack([*of_edges.values()], axis=1) if of_edges else None, tuple(columns),
             tuple(of_edges) or None, task=task,
         )  # fmt: skip
@@ -359,21 +356,21 @@ def read_graph_tables(
         readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
         task: what the labels are for; left out, classes, or several targets.
     """
+    csv_format = CsvFormat(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
-    csv_format = CsvFormat(separator, decimal)
+                     language_model, date_format, csv_format, labels == "ignore")  # fmt: skip
     of_edges = EdgeColumns.of(weight, weights, edge_features)
     with reading(path, "a folder of tables of graphs"):
         graphs_path, nodes_path, edges_path = (find_table(path, stem) for stem in TABLES)
         warn_of_idle_options(choice)
-        graphs = _read_graphs(graphs_path, choice, graph_column, csv_format)
+        graphs = _read_graphs(graphs_path, choice, graph_column)
         task = task or infer_task(graphs.labels, "graph")
         with named_in_errors(graphs_path.name):
             y = check_labels(graphs.labels, task)
             check_fit(y, task)
         named = ["label", *choice.roles(read_header(graphs_path, csv_format)).labels]
-        nodes = _read_nodes(nodes_path, choice, graph_column, named, csv_format)
+        nodes = _read_nodes(nodes_path, choice, graph_column, named)
         owners = _owners(nodes.groups, graphs.ids, nodes_path.name, graphs_path.name)
         if (counts := np.bincount(owners, minlength=len(graphs.ids))).min() == 0:
             bare = np.flatnonzero(counts == 0)
@@ -398,9 +395,9 @@ def read_graph_tables(
         return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
 
 
-def _read_graphs(path: Path, choice: Columns, graph: str, csv_format: CsvFormat) -> GraphArrays:
+def _read_graphs(path: Path, choice: Columns, graph: str) -> GraphArrays:
     """Return what a table says of graphs: names, labels, split, times and groups."""
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     id = graph if graph in names else choice.id
     if id not in names:
         raise ZooError(
@@ -415,7 +412,7 @@ def _read_graphs(path: Path, choice: Columns, graph: str, csv_format: CsvFormat)
                 if not {*own.named(option)} <= {*names}}  # fmt: skip
         own = dataclasses.replace(own, **gone)
     roles = own.roles(names)
-    arrays = read_rows(path, own, csv_format)
+    arrays = read_rows(path, own)
     used = {id, *roles.labels, roles.split, *roles.masks, own.time_column, own.group_column}
     unread = [name for name in names if name not in used and not is_index(name)]
     if unread and not choice.unlabelled:
@@ -431,11 +428,9 @@ def _read_graphs(path: Path, choice: Columns, graph: str, csv_format: CsvFormat)
     return arrays
 
 
-def _read_nodes(
-    path: Path, choice: Columns, graph: str, labels: Collection[str], csv_format: CsvFormat
-) -> GraphArrays:
+def _read_nodes(path: Path, choice: Columns, graph: str, labels: Collection[str]) -> GraphArrays:
     """Return what a table says of nodes: ids, features, and the graph of each as their group."""
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     check_columns([graph], names, path.name, "graph_column")
     own = dataclasses.replace(
         choice, label=[], split_column=None, time_column=None, group_column=graph, unlabelled=True
@@ -447,7 +442,7 @@ def _read_nodes(
             "table of graphs: leave it out; if it is a feature of nodes, rename it, or name all "
             "features, `columns: [...]`."
         )
-    nodes = read_rows(path, own, csv_format)
+    nodes = read_rows(path, own)
     if nodes.masks is not None:
         raise ZooError(f"{path.name} has masks of a split, which is of graphs: write them into the "
                        "table of graphs.")  # fmt: skip
@@ -582,9 +577,9 @@ def read_molecules(
         decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
         task: what the labels are for; left out, as these say.
     """
-    choice = Columns(id, label, split_column, [], unknown=unknown, task=task, decimal=decimal,
-                     unlabelled=labels == "ignore")  # fmt: skip
     csv_format = CsvFormat(separator, decimal)
+    choice = Columns(id, label, split_column, [], unknown=unknown, task=task,
+                     csv_format=csv_format, unlabelled=labels == "ignore")  # fmt: skip
     with reading(path, "a table of molecules"):
         names = read_header(path, csv_format)
         smiles = smiles or smiles_column(names) or "smiles"
@@ -592,10 +587,8 @@ def read_molecules(
         cells = read_table(path, {smiles}, [smiles], csv_format)[smiles]
         if len(cells) == 0:
             raise ZooError(f"{path.name} has no rows; write one for each molecule.")
-        wanted, task = _choose_labels(path, smiles, choice, csv_format)
-        rows = read_node_table(
-            path, dataclasses.replace(choice, label=wanted, task=task), csv_format
-        )
+        wanted, task = _choose_labels(path, smiles, choice)
+        rows = read_node_table(path, dataclasses.replace(choice, label=wanted, task=task))
         texts = parse_texts(cells, None)
         graphs, read = molecules_of(texts.tolist(), path.name)
         count = len(texts)
@@ -633,9 +626,7 @@ def has_smiles(path: Path, csv_format: CsvFormat) -> bool:
         return False
 
 
-def _choose_labels(
-    path: Path, smiles: str, choice: Columns, csv_format: CsvFormat
-) -> tuple[list[str], str | None]:
+def _choose_labels(path: Path, smiles: str, choice: Columns) -> tuple[list[str], str | None]:
     """Return the columns of labels of a table of molecules, and the task; what is guessed is told.
 
     Where no column is named and none is called `label`, it is the only other column of numbers, or
@@ -645,14 +636,14 @@ def _choose_labels(
     Raises:
         ZooError: there are several columns of numbers, or whole numbers that may be classes.
     """
-    roles = choice.roles(names := read_header(path, csv_format))
+    roles = choice.roles(names := read_header(path, choice.csv_format))
     if choice.unlabelled:
         return [], choice.task
     columns = roles.labels
     check_columns(columns, names, path.name, "label")
     others = {smiles, choice.id, roles.split, *roles.masks}
     wanted = columns or [name for name in names if not (name in others or is_index(name))]
-    table = read_table(path, {*columns}, wanted, csv_format)
+    table = read_table(path, {*columns}, wanted, choice.csv_format)
     if not columns:
         wanted = [name for name in wanted if kind_of(table[name]) == "number"]
     words = {name: np.unique(label_words(table[name], choice)) for name in wanted}
@@ -663,7 +654,7 @@ def _choose_labels(
             f"{path.name}: several columns hold numbers, {shown}; say which is to be predicted, "
             f"`label: {wanted[-1]}`, or several, `label: [{wanted[-2]}, {wanted[-1]}]`."
         )
-    task = choice.task or _infer_task(values, path.name, choice.decimal)
+    task = choice.task or _infer_task(values, path.name, choice.csv_format.decimal)
     if task and (not columns or not choice.task):
         shown = ", ".join(wanted[:3]) + (f" and {len(wanted) - 3} more" if len(wanted) > 3 else "")
         _LOG.warning(f"{path.name}: what is predicted is {shown}, task {task}.")

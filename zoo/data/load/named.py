@@ -19,8 +19,8 @@ from torch import Tensor
 from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import KEYS, read_prepared, read_split, write_prepared
+from zoo.data.files.text_lines import has_pairs
 from zoo.data.generated import GENERATED
 from zoo.data.load.graph_sets import read_molecules, read_tu, tu_folder
 from zoo.data.load.images import IMAGES

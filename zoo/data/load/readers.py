@@ -20,9 +20,8 @@ from zoo.config.options import Spec, Table
 from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph
 from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, refuse_idle
-from zoo.data.files.pair_folders import has_pairs
 from zoo.data.files.prepared import read_unchecked
-from zoo.data.files.text_lines import read_terms
+from zoo.data.files.text_lines import has_pairs, read_terms
 from zoo.data.load.graph_sets import (
     has_smiles,
     read_graph_tables,
@@ -101,7 +100,7 @@ def read_matrix(
         refuse_idle("a table of nodes", "nodes", label=label)
     else:
         choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-        of_nodes = read_node_table(user_path(nodes), choice, CsvFormat())
+        of_nodes = read_node_table(user_path(nodes), choice)
     arrays = from_scipy(adjacency, of_nodes, weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
 

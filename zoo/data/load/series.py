@@ -383,11 +383,11 @@ def _to_array(rows: Any, key: str, dimensions: int) -> np.ndarray:
 
 def _graphs_of_json(content: dict, nodes: int, times: int, weights: Weights) -> GraphsInTime:
     """Return the graphs of a file; the last one stays to the end."""
-    pairs, values = _read_edges(content, times)
-    if not pairs:
+    rows = _read_edges(content, times)
+    if not rows:
         raise ZooError(f"`edge_mapping` has edges of no time; {_FORM}")
-    edges = [check_edges(_to_pairs(rows), nodes) for rows in pairs]
-    known = [] if weights == "ignore" else [row for row in values if row is not None]
+    edges = [check_edges(_to_pairs(pairs), nodes) for pairs, _ in rows]
+    known = [own for _, own in rows if own is not None and weights != "ignore"]
     weighted = any((np.array(row, np.float64) != 1).any() for row in known)
     if weighted and weights is None:
         raise ZooError(
@@ -398,39 +398,33 @@ def _graphs_of_json(content: dict, nodes: int, times: int, weights: Weights) -> 
         raise ZooError("weights: the edges have none to use; leave it out.")
     last, own = max(0, times - len(edges)), None
     if weights == "use":
-        own = [_to_weights(row, len(ends)) for row, ends in zip(values, edges, strict=True)]
+        own = [_to_weights(row, len(ends)) for (_, row), ends in zip(rows, edges, strict=True)]
         own = [*own, *[own[-1]] * last][:times]
     return _graphs_in_time([*edges, *[edges[-1]] * last][:times], own)
 
 
-def _read_edges(content: dict, times: int) -> tuple[list[Any], list[Any]]:
-    """Return the edges and the weights of each time as they are written."""
+def _read_edges(content: dict, times: int) -> list[tuple[Any, Any]]:
+    """Return the edges and the weights of each time as they are written.
+
+    Of a time that is not in `edge_mapping` they are the last ones before; before the first there
+    are none, as in a table of edges. Where no time is in there, nothing is.
+    """
     mapping = content.get("edge_mapping")
     if isinstance(mapping, dict) and "edge_index" in mapping:
-        return _read_mapping(mapping["edge_index"], mapping.get("edge_weight") or {}, times)
+        index, weights = mapping["edge_index"], mapping.get("edge_weight") or {}
+        names, rows = [*map(str, range(times))], [([], [])]
+        for time in names:
+            rows.append((index[time], weights.get(time)) if time in index else rows[-1])
+        return rows[1:] if index.keys() & {*names} else []
     if isinstance(content.get("0"), dict) and "edges" in content["0"]:
         periods = [content[str(time)] for time in range(times)]
-        return [time["edges"] for time in periods], [time.get("weights") for time in periods]
+        return [(time["edges"], time.get("weights")) for time in periods]
     if isinstance(content.get("links"), list):
         links = content["links"]
         places = {node["bus_stop"]: place for place, node in enumerate(content["nodes"])}
         ends = [[places.get(link[end], -1) for end in ("source", "target")] for link in links]
-        return [ends], [[link.get("weight", 1) for link in links]]
-    return [content.get("edges")], [content.get("weights")]
-
-
-def _read_mapping(index: dict, weights: dict, times: int) -> tuple[list[Any], list[Any]]:
-    """Return the edges and weights of each time: of one that is not there, the last ones before.
-
-    Before the first there are none, as in a table of edges. Where no time is there, nothing is.
-    """
-    rows, last = [], ([], [])
-    for time in map(str, range(times)):
-        last = (index[time], weights.get(time)) if time in index else last
-        rows.append(last)
-    if not index.keys() & {*map(str, range(times))}:
-        return [], []
-    return [edges for edges, _ in rows], [own for _, own in rows]
+        return [(ends, [link.get("weight", 1) for link in links])]
+    return [(content.get("edges"), content.get("weights"))]
 
 
 def _to_pairs(rows: Any) -> np.ndarray:

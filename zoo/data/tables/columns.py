@@ -18,7 +18,7 @@ import yaml
 from zoo.config.learnt_columns import Missing
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.tables.read import (
-    Decimal,
+    CsvFormat,
     frame_of,
     is_index,
     kind_of,
@@ -294,7 +294,7 @@ class Columns:
     group_column: str | None = None
     language_model: str | None = None
     date_format: str | None = None
-    decimal: Decimal = "point"
+    csv_format: CsvFormat = CsvFormat()
     unlabelled: bool = False
     unit: Unit = "node"
 

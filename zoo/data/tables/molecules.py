@@ -9,15 +9,12 @@ weights of one set read another.
 import functools
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from zoo.data.files.graph_arrays import GraphSetArrays
 from zoo.errors import ZooError, brief, optional
-
-if TYPE_CHECKING:
-    pass
 
 _SHOWN = 3  # molecules that are named in one sentence
 _LOG = logging.getLogger(__name__)

@@ -164,21 +164,21 @@ def read_tables(
     csv_format = CsvFormat(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
+                     language_model, date_format, csv_format, labels == "ignore")  # fmt: skip
     warn_of_idle_options(choice, edge_time)
     edge_columns, ends = EdgeColumns.of(weight, weights, edge_features), (source, target)
     of_links = {"edge_time": edge_time, "edge_split": edge_split}
     if path.is_dir() and edges is None and kinds_of(path):
         edge_columns.refuse_features()
         refuse_idle("one table of edges", "edges", **of_links)
-        return _read_kinds(path, choice, ends, edge_columns, csv_format)
+        return _read_kinds(path, choice, ends, edge_columns)
     if edges is None and not path.is_dir():
         used = {"weight": weight, "weights": weights if weights == "use" else None,
                 "edge_features": edge_features, "source": None if source == "source" else source,
                 "target": None if target == "target" else target, **of_links}  # fmt: skip
         refuse_idle("a table of edges", "edges", **used)
-        return read_node_table(path, choice, csv_format)
-    arrays = read_rows(_node_table(path), choice, csv_format)
+        return read_node_table(path, choice)
+    arrays = read_rows(_node_table(path), choice)
     edges_path = user_path(edges) if edges else find_table(path, "edges")
     names = read_header(edges_path, csv_format)
     if edge_split is None and "split" in {*names} - {weight, *edge_columns.features}:
@@ -292,18 +292,18 @@ def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
 # A table of nodes
 
 
-def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+def read_node_table(path: Path, choice: Columns) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     _check_is_no_edge_table(path, names, choice)
     _check_has_names(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
-    return read_rows(path, choice, csv_format)
+    return read_rows(path, choice)
 
 
 def _check_is_no_edge_table(path: Path, names: list[str], choice: Columns) -> None:
@@ -337,13 +337,13 @@ def _check_has_names(path: Path, names: list[str]) -> None:
     )
 
 
-def read_rows(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+def read_rows(path: Path, choice: Columns) -> GraphArrays:
     """Return what the rows of a table of nodes, or of graphs, say; ids are as they stand.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         check_columns(choice.named(option), names, path.name, option)
     roles = choice.roles(names)
@@ -354,7 +354,7 @@ def read_rows(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays
         )
     wanted = {*roles.text, *roles.features, *roles.masks, choice.time_column}
     only = [name for name in names if name in wanted]
-    return node_arrays(read_table(path, roles.text, only, csv_format), choice, path.name)
+    return node_arrays(read_table(path, roles.text, only, choice.csv_format), choice, path.name)
 
 
 def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
@@ -430,7 +430,11 @@ def label_words(column: "Series", choice: Columns) -> np.ndarray:
         words = np.char.capitalize(words)
     if unknown is not None:
         words[is_word(words, str(unknown))] = ""
-    if choice.decimal == "comma" and choice.task in NUMBERS and kind_of(column) == "text":
+    if (
+        choice.csv_format.decimal == "comma"
+        and choice.task in NUMBERS
+        and kind_of(column) == "text"
+    ):
         words = np.char.translate(words, str.maketrans(",.", ".,"))
         if unknown is not None:
             words[is_word(words, str(unknown).replace(",", "."))] = ""
@@ -442,7 +446,7 @@ _PARSERS: dict[Kind, Callable[["Series", str, Columns], np.ndarray | None]] = {
     "category": lambda column, name, choice: parse_texts(column),
     "text": lambda column, name, choice: _parse_long_texts(column, choice.language_model),
     "date": lambda column, name, choice: parse_dates(column, name, choice.date_format),
-    "vector": lambda column, name, choice: parse_vectors(column, name, choice.decimal),
+    "vector": lambda column, name, choice: parse_vectors(column, name, choice.csv_format.decimal),
 }
 """What a feature is, to function `(column, name, choice)` that gives its values, or None."""
 
@@ -544,11 +548,7 @@ def _parse_edge_numbers(column: "Series", name: str) -> np.ndarray:
 
 
 def _read_kinds(
-    path: Path,
-    choice: Columns,
-    ends: tuple[str, str],
-    edge_columns: EdgeColumns,
-    csv_format: CsvFormat,
+    path: Path, choice: Columns, ends: tuple[str, str], edge_columns: EdgeColumns
 ) -> GraphArrays:
     """Return the graph of a folder of tables; each column is looked for in those that have it.
 
@@ -559,19 +559,19 @@ def _read_kinds(
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: read_header(table, csv_format) for kind, table in tables.items()}
+    names = {kind: read_header(table, choice.csv_format) for kind, table in tables.items()}
     _check_columns_of_kinds(choice, names)
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
     choices = {kind: _choice_of_kind(choice, names[kind], labels, kind) for kind in tables}
-    kinds = {kind: read_rows(tables[kind], choices[kind], csv_format) for kind in tables}
+    kinds = {kind: read_rows(tables[kind], choices[kind]) for kind in tables}
     label_names = {kind: ", ".join(choices[kind].roles(names[kind]).labels) for kind in tables}
     for kind, arrays in kinds.items():
         if arrays.ids is None:
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
     relations: dict[Relation, Edges] = {}
     for name, table in edges.items():
-        source, target, values = read_edges(table, ends, edge_columns, csv_format)
+        source, target, values = read_edges(table, ends, edge_columns, choice.csv_format)
         relation = _relation_by_name(name, kinds, table.name)
         relation = relation or _relation_by_ids(name, kinds, source, target, table.name)
         pairs = [
