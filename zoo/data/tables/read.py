@@ -115,7 +115,12 @@ def read_header(path: Path, csv_format: CsvFormat) -> list[str]:
         with reading(path, "Parquet"):
             names = parquet.read_schema(path).names
     else:
-        names = _first_line(path, csv_format.delimiter(path))
+        names = _cells_of_names(path, csv_format.delimiter(path))
+        if other := _other_mark(names):
+            other = "tab" if other == "\t" else repr(other)
+            raise ZooError(
+                f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
+            )
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ZooError(f"{path.name} has two columns called {twice[0]!r}; rename one.")
     return names
@@ -154,16 +159,6 @@ def guess_separator(path: Path) -> str | None:
         return None
     mark = _other_mark(_cells_of_names(path, CsvFormat().delimiter(path)))
     return "tab" if mark == "\t" else mark
-
-
-def _first_line(path: Path, delimiter: str) -> list[str]:
-    names = _cells_of_names(path, delimiter)
-    if other := _other_mark(names):
-        other = "tab" if other == "\t" else repr(other)
-        raise ZooError(
-            f"{path.name} has a single column, {names[0][:60]!r}; write `separator: {other}`."
-        )
-    return names
 
 
 def _other_mark(names: list[str]) -> str | None:
