@@ -25,7 +25,7 @@ def edges(count, nodes):
 
 def sort_by_buckets(count, nodes, memory, folder):
     """Sort edges as `zoo data prepare --on-disk` does."""
-    from zoo.data.mapped.external_sort import write_neighbours
+    from zoo.data.mapped.writer import write_neighbours
 
     write_neighbours(edges(count, nodes), nodes, folder, int(memory * 2**30))
 
@@ -35,7 +35,7 @@ def sort_by_duckdb(count, nodes, memory, folder):
     import duckdb
     import pyarrow
 
-    from zoo.data.mapped.array_file import ArrayFile
+    from zoo.data.mapped.writer import ArrayFile
 
     base = duckdb.connect(str(folder / "keys.db"))
     base.execute(f"SET memory_limit='{memory}GiB'; SET temp_directory='{folder}/spilled'")

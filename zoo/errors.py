@@ -103,6 +103,15 @@ def of_file(path: Path, error: ZooError) -> ZooError:
     return ZooError(f"{path}{': ' if rest == str(error) else ''}{rest}")
 
 
+@contextlib.contextmanager
+def named_in_errors(name: str) -> Iterator[None]:
+    """Begin errors with the name of what they are about."""
+    try:
+        yield
+    except ZooError as error:
+        raise ZooError(f"{name}: {error}") from None
+
+
 def cause(error: BaseException) -> str:
     """Return what a library has raised, its type and the beginning of what it says.
 

@@ -15,8 +15,7 @@ from zoo import Dataset, ZooError
 from zoo.canonical_form import FEATURE
 from zoo.config.metadata import About
 from zoo.data.canonical import graph_of, graphs_of
-from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.files.graph_set_arrays import GraphSetArrays
+from zoo.data.files.graph_arrays import GraphArrays, GraphSetArrays
 from zoo.data.load import load_data, named
 from zoo.runs.prepare import prepare
 from zoo.runs.resolve import load_recipe, resolve

@@ -100,6 +100,10 @@ CASES = {
         lambda n, e: (n, e.assign(km=1.0)),
         {"id": "customer", "label": "segment", "weight": None, "weights": "ignore"},
     ),
+    "numbers of which more is not a stronger link": (  # days had become the weight
+        lambda n, e: (n, e.rename(columns={"amount": "days_between"})),
+        {"id": "customer", "label": "segment", "weight": None, "weights": "ignore"},
+    ),
     "dates with slashes": (
         lambda n, e: (n.assign(since=n["since"].dt.strftime("%m/%d/%Y")), e),
         {"id": "customer", "label": "segment", "date_format": "%m/%d/%Y"},

@@ -8,10 +8,8 @@ import torch
 
 from zoo.canonical_form import WEIGHT
 from zoo.data.load import load_data
-from zoo.data.load.readers import series_of_json, series_of_table
-from zoo.data.tables.series import filled
-from zoo.data.tables.series_json import read_series_json
-from zoo.data.tables.time_steps import Steps, time_names
+from zoo.data.load.series import series_of_json, series_of_table, time_names
+from zoo.data.snapshots import Steps, filled
 from zoo.errors import ZooError
 
 DAYS = [f"2026-03-{day:02}" for day in range(1, 16)]
@@ -507,7 +505,8 @@ def test_a_time_without_a_mapping_has_the_last_one_before(tmp_path, weights):
         "y": Y,
         "edge_mapping": {"edge_index": index, "edge_weight": told},
     }
-    series = read_series_json(json_of(tmp_path / "own.json", content), weights=weights)
+    data = series_of_json(json_of(tmp_path / "own.json", content), lags=2, weights=weights)
+    series = data.series
     found = [series.edges[each].tolist() for each in series.graph_of]
     assert found == [*2 * [[]], *3 * [EDGES[:1]], EDGES, *3 * [[]]]
     if weights == "use":
@@ -515,7 +514,7 @@ def test_a_time_without_a_mapping_has_the_last_one_before(tmp_path, weights):
         assert found == [*2 * [[]], *3 * [[3]], [4, 5], *3 * [[]]]
     content["edge_mapping"] = {"edge_index": {"12": EDGES}}
     with pytest.raises(ZooError, match="edges of no time"):
-        read_series_json(json_of(tmp_path / "own.json", content))
+        series_of_json(json_of(tmp_path / "own.json", content))
 
 
 def test_chickenpox(real_graph):

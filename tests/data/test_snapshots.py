@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from zoo.data.load.check import check
-from zoo.data.snapshots import Snapshots
+from zoo.data.snapshots import NodeSeries, Snapshots, Steps
 from zoo.data.splits import make_split, split_of
-from zoo.data.tables.series import NodeSeries
-from zoo.data.tables.time_steps import Steps
 from zoo.encodings import laplacian
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph

@@ -79,6 +79,8 @@ def test_pairs_are_read_by_their_ids(tmp_path):
     file = tmp_path / "pairs.csv"
     file.write_text("who,with\n0,33\n5, 16\n")
     assert read_pairs(file, data).tolist() == [[0, 33], [5, 16]]
+    file.write_text(file.read_text().replace(",", ";"))  # refused for what no option could say
+    assert read_pairs(file, data).tolist() == [[0, 33], [5, 16]]
     file.write_text("who,with\n0,34\n")
     with pytest.raises(ZooError, match="has '34', and no node of karate has this id"):
         read_pairs(file, data)

@@ -6,9 +6,7 @@ import torch
 from needs_dgl import needs_dgl
 
 from zoo.config.options import options_of
-from zoo.data.snapshots import Snapshots, with_columns
-from zoo.data.tables.series import NodeSeries
-from zoo.data.tables.time_steps import Steps
+from zoo.data.snapshots import NodeSeries, Snapshots, Steps, with_columns
 from zoo.errors import ZooError
 from zoo.graphs.examples import tiny_graph
 from zoo.registry import MODELS

@@ -42,7 +42,7 @@ def check(
     """
     from zoo.data.load import guess_spec, load_unless_graph_file, on_disk_folder, read_graph
     from zoo.data.load.check import check as check_data
-    from zoo.data.load.plot import draw
+    from zoo.data.load.check import draw
     from zoo.data.tables.guess import proposed
 
     check_out(plot, (".png",), again)

@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
-from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, mark_canonical
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
     GraphArrays,
+    GraphSetArrays,
     Relations,
     are_canonical,
     check_edge_features,
@@ -21,7 +21,6 @@ from zoo.data.files.graph_arrays import (
     check_weights,
     check_words,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.dgl import DGLGraph, dgl
 from zoo.errors import ZooError
 
@@ -164,11 +163,11 @@ def graphs_of(
     """
     forms = np.array(["" if form is None else form for form in arrays.forms or ()])
     if len(kinds := np.unique(forms)) > 1:
-        graphs = np.empty(len(forms), object)
+        of_forms = np.empty(len(forms), object)
         for kind in kinds:
             members = forms == kind
-            graphs[members] = graphs_of(_some(arrays, members), duplicates, direction)
-        return graphs.tolist()
+            of_forms[members] = graphs_of(_some(arrays, members), duplicates, direction)
+        return of_forms.tolist()
     together = GraphArrays(
         arrays.edges,
         np.full(len(arrays.owners), -1),
@@ -182,20 +181,14 @@ def graphs_of(
     starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     src, dst = graph.edges()
     cuts = torch.searchsorted(src, starts).tolist()  # they are in order of their sources
-    return [
-        _cut(graph, src, dst, slice(*pair), start, size)
-        for pair, start, size in zip(pairwise(cuts), starts.tolist(), sizes.tolist(), strict=False)
-    ]
-
-
-def _cut(
-    graph: DGLGraph, src: Tensor, dst: Tensor, edges: slice, start: int, size: int
-) -> DGLGraph:
-    """Return one of graphs side by side: some edges, in order, of so many nodes from `start`."""
-    ends = src[edges] - start, dst[edges] - start
-    one = dgl.graph(ends, num_nodes=size, row_sorted=True, col_sorted=True)
-    one.edata.update({key: values[edges] for key, values in graph.edata.items()})
-    return mark_canonical(one)
+    graphs = []
+    begins = zip(pairwise(cuts), starts.tolist(), sizes.tolist(), strict=False)
+    for (first, last), start, size in begins:
+        ends = src[first:last] - start, dst[first:last] - start
+        one = dgl.graph(ends, num_nodes=size, row_sorted=True, col_sorted=True)
+        one.edata.update({key: values[first:last] for key, values in graph.edata.items()})
+        graphs.append(mark_canonical(one))
+    return graphs
 
 
 def _some(arrays: GraphSetArrays, members: np.ndarray) -> GraphSetArrays:

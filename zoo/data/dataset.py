@@ -3,41 +3,66 @@
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
+from scipy import sparse
 from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
-from zoo.config.learnt_columns import LearntColumn, scaled_numbers
+from zoo.config.learnt_columns import LearntColumn, Missing, scaled_numbers
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data.canonical import canonical, graph_of
-from zoo.data.constructors import Constructors
 from zoo.data.features import far_from_standard, transform_features
+from zoo.data.files import objects
+from zoo.data.files.dgl_and_pyg import (
+    Wanted,
+    from_dgl,
+    from_dgl_list,
+    from_pyg,
+    from_pyg_list,
+    graph_arrays,
+    unpack,
+)
 from zoo.data.files.graph_arrays import (
+    NO_EDGES,
     PARTS,
     Direction,
     Duplicates,
     GraphArrays,
+    GraphSetArrays,
     Relations,
     check_arrays,
     check_features,
+    check_words,
     dense,
 )
+from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, to_numpy
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
+from zoo.data.samples import Samples
 from zoo.data.summary import summary
+from zoo.data.tables.columns import Columns, Names, Numbers, without_split
 from zoo.data.tables.encode import FeatureColumns
+from zoo.data.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError
+from zoo.errors import ZooError, named_in_errors
 from zoo.graphs.knn import MADE
 from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
 from zoo.system.memory import available_memory
-from zoo.tasks.labels import CLASSIFICATION, NODE_METRICS, check_task, classes_of, infer_task
+from zoo.tasks.labels import (
+    CLASSIFICATION,
+    NODE_METRICS,
+    check_task,
+    check_task_of_graphs,
+    classes_of,
+    infer_task,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,7 +74,7 @@ STRATEGIES = ("full", "random-nodes", "clusters", "neighbours")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Dataset(Constructors):
+class Dataset:
     """A canonical graph on the CPU, and what is known of its nodes.
 
     Attributes:
@@ -139,6 +164,194 @@ class Dataset(Constructors):
             )  # fmt: skip
         return data
 
+    @classmethod
+    def from_arrays(
+        cls,
+        edges: ArrayLike,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        weights: ArrayLike | None = None,
+        edge_features: ArrayLike | None = None,
+        task: str | None = None,
+        name: str = "mine",
+        duplicates: Duplicates = "mean",
+        direction: Direction = "both",
+    ) -> Self:
+        """Make a data set of arrays, lists or tensors.
+
+        Args:
+            edges: (E, 2) numbers of nodes, or their ids where these are given.
+            features: (N, F), dense or scipy sparse, or a table of pandas, of which `split`, or
+                `train_mask`, `val_mask` and `test_mask`, are the split.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            masks: `train`, `val` and `test`, (N,) or (S, N) bool.
+            ids: (N,) what each node is called.
+            feature_names: a name for each feature; None: those of the columns of a table.
+            weights: (E,) weights of the edges, from 0.
+            edge_features: (E, F) numbers.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            duplicates: what the weights of an edge that is there more than once become.
+            direction: which edges a node gathers along; see `zoo.canonical`.
+
+        Raises:
+            ZooError: the arrays do not fit together, or the labels not the task.
+        """
+        objects.need_arrays("from_arrays reads edges (E, 2), numbers of nodes or ids", edges)
+        features, masks = without_split(features, masks, feature_names)
+        arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
+        arrays = arrays._replace(
+            weights=None if weights is None else to_numpy(weights, "weights"),
+            edge_features=None
+            if edge_features is None
+            else to_numpy(edge_features, "edge_features"),
+        )
+        return cls.of_arrays(name, arrays, task=task, duplicates=duplicates, direction=direction)
+
+    @classmethod
+    def from_dgl(
+        cls,
+        graph: DGLGraph | Sequence[Any],
+        *,
+        labels: Any = None,
+        label: str | None = None,
+        feature: str | None = None,
+        weight: str | None = None,
+        weights: Weights = None,
+        edge_features: Names | None = None,
+        degrees: int | None = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a DGLGraph; see `zoo.data.files.dgl_and_pyg.read_graph`.
+
+        Of a list of them, or a data set of DGL, it is a `zoo.data.samples.Samples`: `labels`
+        are the classes of the graphs (S,), or targets or numbers (S, T), as `task` says; `degrees`
+        makes columns for the degrees of their nodes.
+        """
+        edges = EdgeColumns.of(weight, weights, edge_features)
+        wanted = Wanted(label, feature, edges, task, degrees)
+        if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
+            graphs, own = graph  # as dgl.load_graphs returns them
+            graph = graphs[0] if len(graphs) == 1 and not own else graphs
+            labels = own or None if labels is None else labels
+        content = graph if isinstance(graph, DGLGraph) else unpack(graph)
+        first = content[0] if isinstance(content, list) and content else content
+        first = first[0] if isinstance(first, list | tuple) and first else first  # and its label
+        if not isinstance(first, DGLGraph):
+            raise objects.wrong_object("from_dgl reads a DGLGraph, or a list of them", graph)
+        if isinstance(content, list):
+            data = _samples(lambda: from_dgl_list(content, labels, wanted), name, task, **common)
+            return cast(Self, data)
+        if content.is_block:
+            raise ZooError("this is a block of a sampler, a part of a graph; write the graph.")
+        if content.batch_size > 1 and labels is not None:
+            raise ZooError("this is a batch of graphs; write a list, dgl.unbatch(graph).")
+        _refuse_options_of_sets(labels=labels, degrees=degrees)
+        arrays = graph_arrays(from_dgl(content), wanted)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_pyg(
+        cls,
+        data: Any,
+        *,
+        label: str | None = None,
+        feature: str | None = None,
+        weight: str | None = None,
+        weights: Weights = None,
+        edge_features: Names | None = None,
+        degrees: int | None = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a PyG `Data`; see `zoo.data.files.dgl_and_pyg.read_graph`.
+
+        Of a list of them, or a data set of PyG, each with a label such as `y`, it is a
+        `zoo.data.samples.Samples`, whose label is a class, or T targets or numbers, as `task` says;
+        `degrees` makes columns for the degrees of their nodes.
+        """
+        edges = EdgeColumns.of(weight, weights, edge_features)
+        wanted, content = Wanted(label, feature, edges, task, degrees), unpack(data)
+        first = content[0] if isinstance(content, list) and content else content
+        if not (hasattr(first, "to_dict") or isinstance(first, Mapping)) or hasattr(first, "iloc"):
+            raise objects.wrong_object("from_pyg reads Data of PyG, or a list of them", data)
+        if isinstance(content, list):
+            samples = _samples(lambda: from_pyg_list(content, wanted), name, task, **common)
+            return cast(Self, samples)
+        _refuse_options_of_sets(degrees=degrees)
+        arrays = graph_arrays(from_pyg(content, wanted), wanted)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        *,
+        label: Names | None = None,
+        split_column: str | None = None,
+        columns: Names | None = None,
+        one_hot: Names | None = None,
+        text: Names | None = None,
+        dates: Names | None = None,
+        missing: Missing = "refuse",
+        numbers: Numbers = "standard",
+        weight: str | None = None,
+        weights: Weights = None,
+        edge_features: Names | None = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of a NetworkX graph; see `zoo.data.load.readers.read_attributed`."""
+        import networkx
+
+        if not isinstance(graph, networkx.Graph):
+            raise objects.wrong_object("from_networkx reads one graph of NetworkX", graph)
+        choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
+                         missing=missing, numbers=numbers)  # fmt: skip
+        arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_scipy(
+        cls,
+        adjacency: sparse.sparray | ArrayLike,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        *,
+        weights: Weights = None,
+        task: str | None = None,
+        name: str = "mine",
+        **common: Any,
+    ) -> Self:
+        """Make a data set of an adjacency matrix (N, N), sparse or dense; see `from_arrays`.
+
+        Its entries are weights of edges where `weights` is `use`.
+        """
+        what = "an adjacency matrix of SciPy or an array of numbers, a row and a column per node"
+        objects.need_arrays(f"the matrix is to be {what}", adjacency, matrix=True)
+        known = features is not None or labels is not None
+        features, masks = without_split(features, None, None)
+        nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None
+        arrays = from_scipy(adjacency, nodes, weights, task)
+        return cls.of_arrays(name, arrays, task=task, **common)
+
+    def arrays(self) -> GraphArrays:
+        """Return all of it but its edges as arrays."""
+        masks = self.masks and {part: mask.numpy() for part, mask in self.masks.items()}
+        return GraphArrays(
+            NO_EDGES, self.y.numpy(), self.x.numpy(), masks, self.ids, self.labels,
+            self.feature_names, self.task, columns=self.columns, times=self.times,
+            groups=self.groups, learnt=self.learnt,
+        )  # fmt: skip
+
     @property
     def edge_dim(self) -> int:
         """How many features edges have."""
@@ -155,10 +368,8 @@ class Dataset(Constructors):
         Raises:
             ZooError: an unknown word or option, or a graph that cannot be made.
         """
-        try:
+        with named_in_errors(self.name):
             edges = pick(GRAPHS, spec, self.x, self.ids)
-        except ZooError as error:
-            raise ZooError(f"{self.name}: {error}") from None
         if edges is None:
             return self
         again = (lambda part: part.with_graph(spec),) if word(spec) in MADE else ()
@@ -210,11 +421,9 @@ class Dataset(Constructors):
         Raises:
             ZooError: its columns are others, or there is no room for the features.
         """
-        try:
+        with named_in_errors(self.name):
             x, names = self.columns.transform(learnt)
             x = dense(check_features(x, len(self.y), self.ids, names))
-        except ZooError as error:
-            raise ZooError(f"{self.name}: {error}") from None
         x, moments = transform_features(torch.from_numpy(x), self.transform)
         again = dataclasses.replace(
             self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()
@@ -371,3 +580,42 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
     for make in made:
         data = make(data)
     return data
+
+
+# Of what is in memory
+
+_OF_SETS = ("label", "feature", "weight", "weights", "edge_features", "degrees", "split",
+            "duplicates", "direction", "name")  # fmt: skip
+
+
+def _refuse_options_of_sets(**options: Any) -> None:
+    """Refuse options of sets of graphs where there is one graph."""
+    for option, value in options.items():
+        if value is not None:
+            raise ZooError(f"`{option}` is of a list of graphs, and this is one; leave it out, or "
+                           "write a list. Labels of nodes are node data.")  # fmt: skip
+
+
+def _samples(
+    read: Callable[[], GraphSetArrays],
+    name: str,
+    task: str | None,
+    *,
+    split: str | None = None,
+    duplicates: Duplicates = "mean",
+    direction: Direction = "both",
+    **others: Any,
+) -> Samples:
+    """Return graphs as `Samples`, with those options of one graph that a set has.
+
+    Raises:
+        ZooError: an option that it has not, or another task than its own.
+    """
+    check_task_of_graphs(task)
+    usual = {"features": "raw", "relations": "together"}
+    if unknown := [key for key, value in others.items() if value != usual.get(key)]:
+        raise ZooError(f"`{unknown[0]}` is no option of a set of graphs; these are: "
+                       f"{', '.join(_OF_SETS)}.")  # fmt: skip
+    check_words(duplicates, direction)
+    data = Samples.of_graphs(name, read(), duplicates=duplicates, direction=direction)
+    return data if split is None else dataclasses.replace(data, split=split)

@@ -4,8 +4,7 @@ import numpy as np
 from torch import Tensor
 
 from zoo.config.options import Table
-from zoo.data.files.graph_arrays import EdgeColumns
-from zoo.data.files.objects import join
+from zoo.data.files.objects import EdgeColumns, join
 from zoo.data.tables.nodes_and_edges import read_edges
 from zoo.data.tables.read import CsvFormat
 from zoo.graphs.knn import knn, radius

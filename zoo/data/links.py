@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,9 +19,17 @@ from zoo.data.dataset import Dataset, part_numbers
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
 from zoo.data.summary import summary
-from zoo.data.tables.pairs import read_node_pairs
+from zoo.data.tables.nodes_and_edges import edge_parts
+from zoo.data.tables.read import (
+    CsvFormat,
+    guess_separator,
+    is_index,
+    parse_texts,
+    read_header,
+    read_table,
+)
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError
+from zoo.errors import ZooError, suggestion
 from zoo.graphs.pairs import (
     Known,
     LinkRows,
@@ -188,12 +198,12 @@ class LinkData:
 
     def _read(self, path: str, ends: tuple[str, ...], known: Known) -> Tensor:
         """Return the nodes of the rows of a table of pairs, of a part where it says any, (Q, k)."""
-        rows = read_node_pairs(user_path(path), self.nodes, ends=ends, split="split")
-        nodes, part = rows.nodes, known.part
-        if rows.parts is not None and part is not None:
-            own = rows.parts == part
+        nodes, parts = read_node_pairs(user_path(path), self.nodes, ends=ends, split="split")
+        part = known.part
+        if parts is not None and part is not None:
+            own = parts == part
             if not own.any() and part == "train":  # which is told beside the others
-                own = rows.parts == "val"
+                own = parts == "val"
             if not own.any():
                 raise ZooError(f"{path} has no rows of {part} in its column 'split'; write some.")
             nodes = nodes[torch.from_numpy(own)]
@@ -222,20 +232,20 @@ def _rows_of_files(split: Spec, data: Dataset) -> LinkRows:
         raise ZooError(f"split {split!r}: {wrong[0].message}.")
     pairs, parts = [], []
     for option, path in split_files(split).items():
-        rows = read_node_pairs(path, data, split="split" if option == "path" else None)
-        if option == "path" and rows.parts is None:
+        nodes, own = read_node_pairs(path, data, split="split" if option == "path" else None)
+        if option == "path" and own is None:
             raise ZooError(
                 f"{path} has no column 'split' that says train, val or test of each link; add "
                 "one, or write a table for each part: {name: pairs, val: ..., test: ...}."
             )
-        words = np.full(len(rows.nodes), option) if rows.parts is None else rows.parts
-        alone = (rows.nodes[:, 0] == rows.nodes[:, 1]).nonzero().flatten()
+        words = np.full(len(nodes), option) if own is None else own
+        alone = (nodes[:, 0] == nodes[:, 1]).nonzero().flatten()
         if len(alone):
             raise ZooError(
                 f"{path}: data row {int(alone[0]) + 1} links a node with itself ({len(alone):,} "
                 "such); leave these out."
             )
-        pairs.append(rows.nodes)
+        pairs.append(nodes)
         parts.append(part_numbers(words))
     return LinkRows(torch.cat(pairs), None, torch.cat(parts))
 
@@ -321,3 +331,69 @@ def warn_of_few_links(data: LinkData, split: Split) -> None:
             f"give it {FEW} or more (split: {{name: ratio, train: 60, val: 20, test: 20}}), or "
             "average many seeds."
         )
+
+
+# Tables of pairs
+
+
+def node_places(data: Any) -> dict[str, int]:
+    """Return the number of each node by its id, as it is written."""
+    ids = np.arange(len(data.x)) if data.ids is None else data.ids
+    return {str(name): place for place, name in enumerate(ids.tolist())}
+
+
+def read_node_pairs(
+    path: Path, data: Any, *, ends: Sequence[str] = ("source", "target"), split: str | None = None
+) -> tuple[Tensor, np.ndarray | None]:
+    """Read a table whose first columns are ids of nodes.
+
+    Return the numbers of these (P, k) int64, and the part of each row (P,), train, val, test, or ""
+    for none; None where the table has no such column.
+
+    Args:
+        path: a CSV or Parquet table.
+        data: of whose nodes.
+        ends: what the first columns are, for what is said; as many are read.
+        split: the column of parts, which need not be there; None: none is looked for.
+
+    Raises:
+        ZooError: there is no such table, it has too few columns, no line of names or no pairs, or
+            an id is none of a node.
+    """
+    csv_format = CsvFormat(guess_separator(path) if path.is_file() else None)
+    names, shown = read_header(path, csv_format), ",".join(ends)
+    if len(names) < len(ends):
+        needed = "pairs are two" if len(ends) == 2 else f"its rows are {shown}"
+        raise ZooError(
+            f"{path} has {len(names)} column{'s' * (len(names) > 1)}; {needed}, an id of a node "
+            "each."
+        )
+    if is_index(names[0].strip()):  # the numbers of rows, which may be ids as well
+        raise ZooError(
+            f"{path}: its first column has no name, as the index that pandas writes; the first "
+            f"{'two' if len(ends) == 2 else len(ends)} columns are to be ids of nodes, such as "
+            f"{shown}."
+        )
+    places = node_places(data)
+    first = names[: len(ends)]
+    if all(name.strip() in places for name in first):
+        raise ZooError(
+            f"{path}: its first line is a pair, {','.join(first)}, and it is to name the "
+            f"columns; put a line such as {shown} above it."
+        )
+    table = read_table(path, first, first, csv_format)
+    if not len(table):
+        raise ZooError(f"{path} has no pairs; write a line with two ids for each.")
+    columns = []
+    for name in first:
+        words = [word.strip() for word in parse_texts(table[name], None, whole=True)]
+        columns.append([places.get(word, -1) for word in words])
+        unknown = [word for word, place in zip(words, columns[-1], strict=True) if place < 0]
+        if unknown:
+            raise ZooError(
+                f"{path} has {unknown[0]!r}, and no node of {data.name} has this id "
+                f"({len(unknown):,} such); {suggestion(unknown[0], places)}"
+            )
+    has_parts = split is not None and split in names[len(ends) :]
+    parts = edge_parts(path, split, csv_format) if has_parts else None
+    return torch.tensor(columns).T, parts

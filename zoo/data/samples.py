@@ -22,14 +22,14 @@ from zoo.data.features import transform_features
 from zoo.data.files.graph_arrays import (
     Direction,
     Duplicates,
+    GraphSetArrays,
     check_features,
     dense,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays
 from zoo.data.summary import summary
 from zoo.data.tables.encode import FeatureColumns
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError
+from zoo.errors import ZooError, named_in_errors
 from zoo.graphs.graph_sets import GraphSet, StoredGraphs, stretches
 from zoo.nn.readouts import VIRTUAL_NODE, last_node, mean_of_nodes
 from zoo.registry import Model
@@ -246,11 +246,9 @@ class Samples(Separate):
         Raises:
             ZooError: its columns are others, or there is no room for the features.
         """
-        try:
+        with named_in_errors(self.name):
             x, names = self.columns.transform(learnt)
             x = dense(check_features(x, len(self.x), names=names))
-        except ZooError as error:
-            raise ZooError(f"{self.name}: {error}") from None
         first = self.x.shape[1] - self.degree_columns
         x = torch.cat([torch.from_numpy(x), self.x[:, first:]], dim=1)
         names = (*names, *(self.feature_names or ())[first:])

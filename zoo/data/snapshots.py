@@ -11,7 +11,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from zoo.data.files.graph_arrays import Direction, Duplicates
 from zoo.data.samples import Encodings, Separate, encodings_of
 from zoo.data.splits import TIME_SPLITS
 from zoo.data.summary import summary
-from zoo.data.tables.series import NodeSeries, filled
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError
 from zoo.graphs.graph_sets import StoredGraphs, stretches
@@ -32,6 +31,68 @@ from zoo.registry import MODELS
 from zoo.tasks.labels import FORECASTING
 
 Scale = Literal["none", "standard"]
+
+
+PERIODS = {
+    "h": 24, "D": 7, "B": 5, "W": 52, "SM": 24, "M": 12, "BM": 12, "CBM": 12, "WOM": 12, "LWOM": 12,
+    "Q": 4, "BQ": 4,
+}  # fmt: skip
+"""Steps after which a season comes again, by how pandas abbreviates the length of one.
+
+It may add S or E, the start or the end, and after a line a day or a month.
+"""
+
+
+class Steps(NamedTuple):
+    """How times go on.
+
+    Attributes:
+        size: of whole numbers their difference; of dates what pandas calls a frequency.
+    """
+
+    size: Any
+
+    def after(self, last: Any, count: int) -> np.ndarray:
+        """Return the next times after the last one, (count,)."""
+        if isinstance(self.size, int):
+            return int(last) + self.size * np.arange(1, count + 1)
+        import pandas
+
+        return pandas.date_range(last, periods=count + 1, freq=self.size)[1:].to_numpy()
+
+    @property
+    def period(self) -> int | None:
+        """Steps to the next year, week or day, where they are months, days or hours, or the like.
+
+        >>> Steps("MS").period, Steps("BQE-DEC").period, Steps("W-MON").period, Steps(1).period
+        (12, 4, 52, None)
+        """
+        size = str(self.size).partition("-")[0]
+        return PERIODS.get(size) or PERIODS.get(size.removesuffix("S").removesuffix("E"))
+
+
+class NodeSeries(NamedTuple):
+    """Numbers of N nodes at T times, and the graph at each of these.
+
+    Attributes:
+        times: whole numbers, or dates as datetime64, (T,), in order and equal steps.
+        steps: between them.
+        values: (T, N, F) fp32, NaN where unknown; the first of the F is what is predicted.
+        names: what the F are called.
+        ids: what the nodes are called (N,), int64 or text; None: by their numbers.
+        edges: those of each graph that differs, (E, 2) each.
+        graph_of: which of these is there at each time, (T,).
+        weights: of the edges of each graph, (E,) each; None: all count alike.
+    """
+
+    times: np.ndarray
+    steps: Steps
+    values: np.ndarray
+    names: tuple[str, ...]
+    ids: np.ndarray | None
+    edges: list[np.ndarray]
+    graph_of: np.ndarray
+    weights: list[np.ndarray] | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -195,18 +256,14 @@ class Snapshots(Separate):
         )
         if torch.equal(shift, self.shift) and torch.equal(spread, self.spread):
             return self
-        self._warn_of(unknown.any(dim=1).nonzero().flatten().tolist())
-        return self.scaled(shift, spread)
-
-    def _warn_of(self, nodes: list[int]) -> None:
-        """Say of which nodes nothing is known in training."""
-        if nodes:
+        if nodes := unknown.any(dim=1).nonzero().flatten().tolist():
             first = nodes[0] if self.ids is None else str(self.ids[nodes[0]])
             logging.getLogger(__name__).warning(
                 "%s: in training a column has no known value at %d of %d nodes, the first of them "
                 "%r; it is scaled there by the mean and deviation of the other nodes.",
                 self.name, len(nodes), len(self.shift), first,
             )  # fmt: skip
+        return self.scaled(shift, spread)
 
     def scaled(self, shift: Tensor, spread: Tensor) -> Snapshots:
         """Return the data with each feature of each node scaled by these, (N, F) each."""
@@ -256,6 +313,14 @@ class Snapshots(Separate):
         """Return the targets of some samples (B,), as they are scaled, (B, N * horizon)."""
         y = self.y[chosen].unflatten(1, (len(self.shift), -1))
         return ((y - self.shift[:, :1]) / self.spread[:, :1]).flatten(1)
+
+
+def filled(x: Tensor) -> Tensor:
+    """Return values (T, N, F) with the last one before in the place of each unknown one, or 0."""
+    known = ~x.isnan()
+    times = torch.arange(len(x))[:, None, None].expand(x.shape)
+    last = torch.where(known, times, -1).cummax(dim=0).values
+    return torch.where(last >= 0, x.gather(0, last.clamp(min=0)), 0.0).nan_to_num(0)
 
 
 def _moments(known: Tensor) -> tuple[Tensor, Tensor]:

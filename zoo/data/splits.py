@@ -550,7 +550,7 @@ def keep_parts(
     Raises:
         ZooError: the folder does not say which nodes the run had, or they have no ids here.
     """
-    part_numbers = parts_of_run(run, inputs.ids, inputs.kinds, len(inputs.y))
+    part_numbers = _parts_of_run(run, inputs.ids, inputs.kinds, len(inputs.y))
     nodes = labelled_nodes(inputs.y)
     new_nodes = nodes[part_numbers[nodes] == UNLABELLED]
     if word(new) == "group" and inputs.groups is not None:  # no group is divided
@@ -578,21 +578,12 @@ def keep_parts(
     }
 
 
-def parts_of_run(
+def _parts_of_run(
     run: str, ids: np.ndarray | None, kinds: np.ndarray | None, nodes: int
 ) -> np.ndarray:
     """Return the number (N,) of the part that each node was in, as in `KnownNodes.parts`.
 
-    Nodes that the run did not have are `UNLABELLED`.
-
-    Args:
-        run: the folder of a seed of the run.
-        ids: (N,) id of each node; None: its index is its id.
-        kinds: (N,) node type of each node, as text; None: there is one type.
-        nodes: N.
-
-    Raises:
-        ZooError: as `keep_parts`.
+    Nodes that the run did not have are `UNLABELLED`; ids and kinds are as in `SplitInputs`.
     """
     folder = user_path(run)
     if (folder / NODES).is_file():
@@ -616,7 +607,7 @@ def log_kept_nodes(split: Spec, data: Any) -> None:
     """Log how many nodes keep the part that they had in a run, and how many are drawn anew."""
     if word(split) != KEPT:
         return
-    parts = parts_of_run(split["run"], data.ids, getattr(data, "kinds", None), len(data.y))
+    parts = _parts_of_run(split["run"], data.ids, getattr(data, "kinds", None), len(data.y))
     parts = parts[labelled_nodes(data.y.numpy())]
     kept, out, new = (int(chosen.sum()) for chosen in
                       (parts < len(PARTS), parts == LEFT_OUT, parts == UNLABELLED))  # fmt: skip

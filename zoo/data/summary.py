@@ -13,13 +13,15 @@ MOST = 6
 def summary(data: Any) -> str:
     """Return what a data set is: its size, task, labels and split, and what it holds."""
     known = len(labelled_nodes(data.y.numpy()))
+    held = {name: getattr(data, name, None) for name in ("x", "y")}
+    shapes = [f"{name} {tuple(t.shape)}" for name, t in held.items() if torch.is_tensor(t)]
     own = f", with {len(data.masks['train'])} of its own" if data.masks else ""
     return "\n".join([
         f"{data.name}: {_size(data)}",
         f"task: {data.task}{_classes(data)}, by {data.metric}",
         f"labels: {known:,} of {len(data.y):,} {data.unit} have one",
         f"split: {data.split}{own}",
-        f"holds: {_holds(data)}",
+        f"holds: {', '.join(['graphs' if hasattr(data, 'graphs') else 'graph', *shapes])}",
     ])  # fmt: skip
 
 
@@ -42,10 +44,3 @@ def _classes(data: Any) -> str:
     labels = data.labels or ()
     names = ", ".join(map(str, labels[:MOST])) + (", ..." if len(labels) > MOST else "")
     return f" of {data.classes} classes" + (f" ({names})" if names else "")
-
-
-def _holds(data: Any) -> str:
-    """Return the tensors of a data set by name, with their shapes."""
-    held = {name: getattr(data, name, None) for name in ("x", "y")}
-    shapes = [f"{name} {tuple(t.shape)}" for name, t in held.items() if torch.is_tensor(t)]
-    return ", ".join(["graphs" if hasattr(data, "graphs") else "graph", *shapes])

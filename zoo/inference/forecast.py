@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.options import Count, Spec, pick, value_problems
+from zoo.data.load.series import time_names
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import Split, split_of
-from zoo.data.tables.time_steps import time_names
 from zoo.errors import ZooError
 from zoo.graphs.spmm import place
 from zoo.inference.matching import match_features

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from zoo.config.options import Spec, pick
 from zoo.data import Dataset
-from zoo.data.links import LinkData
+from zoo.data.links import LinkData, node_places, read_node_pairs
 from zoo.data.splits import split_of
-from zoo.data.tables.pairs import node_places, read_node_pairs
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
@@ -123,7 +122,7 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
         ZooError: there is no such table, it has one column, no line of names or no pairs, or an id
             is none of a node.
     """
-    return read_node_pairs(path, data).nodes
+    return read_node_pairs(path, data)[0]
 
 
 def find_nodes(ids: Sequence[str], data: Dataset) -> Tensor:

@@ -17,7 +17,7 @@ from zoo.config.options import Count, value_problems
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
-from zoo.data.files.graph_set_arrays import OF_LABELS
+from zoo.data.files.graph_arrays import OF_LABELS
 from zoo.data.samples import Samples
 from zoo.encodings import Encoder
 from zoo.errors import ZooError

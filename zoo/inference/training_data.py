@@ -17,7 +17,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import divide, read_recipe, word
 from zoo.data import Dataset
-from zoo.data.files.graph_set_arrays import OF_DEGREE
+from zoo.data.files.graph_arrays import OF_DEGREE
 from zoo.data.files.text_lines import Texts
 from zoo.data.known_nodes import (
     DAMAGE,
@@ -35,8 +35,12 @@ from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
 from zoo.data.splits import KEPT, PARTS, Split, labelled_nodes, split_files, split_of
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, list_names
-from zoo.data.tables.graphs_nodes_edges import columns_of_set, has_graph_table
-from zoo.data.tables.nodes_and_edges import kinds_of, node_columns, read_tables
+from zoo.data.tables.nodes_and_edges import (
+    has_graph_table,
+    kinds_of,
+    node_columns,
+    read_tables,
+)
 from zoo.data.tables.read import CsvFormat
 from zoo.errors import ZooError
 from zoo.inference.matching import class_names, known_labels
@@ -282,8 +286,7 @@ def _options_of_table(
     if not path.is_dir() and "edges" not in own:
         options = {key: value for key, value in options.items() if key not in _OF_EDGES}
     csv_format = CsvFormat({**options, **own}.get("separator"))
-    of_set = has_graph_table(path)
-    present = {*(columns_of_set if of_set else node_columns)(path, csv_format)}
+    present = {*node_columns(path, csv_format)}
     options = {key: _present_columns(key, value, present) for key, value in options.items()}
     several_kinds = path.is_dir() and kinds_of(path)
     if columns and not options.get("columns") and {*columns} <= present and not several_kinds:

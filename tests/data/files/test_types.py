@@ -10,7 +10,7 @@ from scipy import sparse
 
 from zoo import Dataset, ZooError, load_graph
 from zoo.canonical_form import FEATURE, WEIGHT
-from zoo.data.files.to_numpy import sparse_entries, to_numpy, to_scipy
+from zoo.data.files.objects import sparse_entries, to_numpy, to_scipy
 from zoo.dgl import dgl
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(Sparse|nested):UserWarning")

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from zoo.data import GraphArrays
-from zoo.data.load.plot import draw
+from zoo.data.load.check import draw
 
 NAN = float("nan")
 

@@ -21,10 +21,10 @@ from zoo.data.canonical import canonical
 from zoo.data.load import prepare_on_disk, read_graph
 from zoo.data.load.check import check
 from zoo.data.load.on_disk import from_dataset
-from zoo.data.mapped import external_sort, writer
-from zoo.data.mapped.array_file import ArrayFile, map_array
-from zoo.data.mapped.sbm import sbm_stream
-from zoo.data.mapped.writer import write_on_disk
+from zoo.data.mapped import writer
+from zoo.data.mapped.reader import map_array
+from zoo.data.mapped.streams import sbm_stream
+from zoo.data.mapped.writer import ArrayFile, write_on_disk
 from zoo.encodings import laplacian
 from zoo.graphs.adjacency import csc
 from zoo.graphs.clusters import clusters
@@ -218,14 +218,14 @@ def test_encodings_and_predictions_are_those_of_the_graph_in_memory(tmp_path):
 
 @pytest.mark.parametrize("memory", [2**30, 1])
 def test_buckets_give_the_canonical_graph(memory, tmp_path, monkeypatch):
-    monkeypatch.setattr(external_sort, "BLOCK", 1000)
-    monkeypatch.setattr(external_sort, "_BUCKETS", 3)
+    monkeypatch.setattr(writer, "BLOCK", 1000)
+    monkeypatch.setattr(writer, "_BUCKETS", 3)
     random = np.random.default_rng(1)
     hub = np.stack([np.full(20_000, 7), random.integers(900, size=20_000)], axis=1)
     edges = np.concatenate([random.integers(900, size=(5000, 2)), hub, hub[:, ::-1]])
     blocks = np.array_split(random.permutation(edges), 40)
     tmp_path.mkdir(exist_ok=True)
-    shapes = external_sort.write_neighbours(blocks, 1000, tmp_path, memory)
+    shapes = writer.write_neighbours(blocks, 1000, tmp_path, memory)
     indptr, indices = (np.load(tmp_path / f"{name}.npy") for name in ("indptr", "indices"))
     wanted = csc(canonical(edges, nodes=1000))
     assert np.array_equal(indptr, wanted[0]) and np.array_equal(indices, wanted[1])
@@ -234,7 +234,7 @@ def test_buckets_give_the_canonical_graph(memory, tmp_path, monkeypatch):
 
 
 def test_more_entries_than_32_bits_number_are_numbered_by_64(tmp_path, monkeypatch):
-    monkeypatch.setattr(external_sort, "_NARROW", 100)
+    monkeypatch.setattr(writer, "_NARROW", 100)
     data = write(graph(), tmp_path / "g")
     assert data.graph.idtype == torch.int64
     assert_same(data, graph())
@@ -260,9 +260,9 @@ def lines(edges, header="", separator=","):
         ("e.csv.gz", lines([(b, a) for a, b in EDGES] + [(3, 3)], '"a","b"\n')),
     ],
 )
-@pytest.mark.parametrize("block", [external_sort.BLOCK, 7])
+@pytest.mark.parametrize("block", [writer.BLOCK, 7])
 def test_a_list_of_edges(name, text, block, tmp_path, monkeypatch):
-    monkeypatch.setattr("zoo.data.mapped.edge_list.BLOCK", block)
+    monkeypatch.setattr("zoo.data.mapped.streams.BLOCK", block)
     path = tmp_path / name
     path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
     np.save(tmp_path / "x.npy", X)
@@ -307,7 +307,7 @@ def papers(folder, edges, x, y):
 
 @pytest.mark.parametrize("layout", [separate, turned, rows, papers])
 def test_a_folder_of_plain_arrays(layout, tmp_path, monkeypatch):
-    monkeypatch.setattr("zoo.data.mapped.array_folder.BLOCK", 33)
+    monkeypatch.setattr("zoo.data.mapped.streams.BLOCK", 33)
     monkeypatch.setattr("zoo.data.mapped.writer.NUMBERS", 20)
     folder = tmp_path / "ogbn"
     folder.mkdir()
@@ -338,7 +338,7 @@ def test_the_random_graph_is_that_of_sbm(tmp_path, monkeypatch):
     nodes, classes, degree, homophily, dim = 3001, 3, 12.0, 0.7, 5
     spec = {"name": "sbm", "nodes": nodes, "classes": classes, "degree": degree, "dim": dim,
             "homophily": homophily, "noise": 0.5}  # fmt: skip
-    monkeypatch.setattr("zoo.data.mapped.sbm.BLOCK", 1000)
+    monkeypatch.setattr("zoo.data.mapped.streams.BLOCK", 1000)
     prepare_on_disk(spec, tmp_path / "g")
     for data in (load_graph(tmp_path / "g"), load_graph(spec)):
         y = data.y.numpy()
@@ -371,7 +371,7 @@ def test_a_dense_random_graph_has_as_many_edges_as_asked_for():
     )
     assert np.array_equal(drawn, again)
     other = sbm_stream(nodes=200, classes=2, degree=60.0, homophily=0.5, seed=1)
-    assert not np.array_equal(stream.labels, other.labels)
+    assert not np.array_equal(stream.nodes.labels, other.nodes.labels)
     for wrong in ({"nodes": 3}, {"nodes": 10, "degree": 9.5}, {"classes": 1}):
         with pytest.raises(ZooError, match="sbm: "):
             sbm_stream(**wrong)

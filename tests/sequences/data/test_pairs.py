@@ -7,7 +7,7 @@ import pytest
 import torch
 from sentences import sentences, write_pairs
 
-from zoo.data.files.pair_folders import has_pairs, languages
+from zoo.data.files.text_lines import has_pairs, languages
 from zoo.data.load import load_data, load_unless_graph_file, own_files, read_graph, resolved_dataset
 from zoo.data.load.check import check
 from zoo.data.splits import make_split

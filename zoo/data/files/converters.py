@@ -19,13 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from zoo.data.files.graph_arrays import GraphArrays, to_csr
-from zoo.data.files.prepared import read_prepared
 from zoo.errors import ZooError
-
-
-def convert_heterophilous(paths: list[Path]) -> GraphArrays:
-    """Read a graph of yandex-research/heterophilous-graphs: it is a prepared file already."""
-    return read_prepared(paths[0])
 
 
 def convert_gnn_benchmark(paths: list[Path]) -> GraphArrays:

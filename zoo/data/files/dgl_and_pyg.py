@@ -18,27 +18,42 @@ import torch
 from zoo.data.files.graph_arrays import (
     NO_EDGES,
     PARTS,
-    EdgeColumns,
     GraphArrays,
-    Weights,
+    GraphSetArrays,
     are_canonical,
-    edge_weights,
+    check_graph_set,
+    check_room,
+    dense,
+    with_degrees,
 )
-from zoo.data.files.graph_set_arrays import GraphSetArrays, join_labels, set_of_graphs
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
 from zoo.data.files.objects import (
     FEATURES,
     LABELS,
+    EdgeColumns,
+    Weights,
     choose,
     described,
+    edge_weights,
     from_node_data,
     shape_of,
+    sparse_entries,
+    to_numpy,
     unread_names,
     warn_unread,
 )
-from zoo.data.files.to_numpy import sparse_entries, to_numpy
 from zoo.dgl import DGLGraph, dgl
-from zoo.errors import ZooError, cause, suggestion
+from zoo.errors import ZooError, cause, named_in_errors, suggestion
+from zoo.tasks.labels import (
+    GRAPHS,
+    NUMBERS,
+    TARGETS,
+    check_fit,
+    check_labels,
+    encode_text,
+    infer_task,
+    is_word,
+)
 
 _MAGIC = (0xDD2E4FF046B4A13F).to_bytes(8, "little")
 _COUNT = slice(24, 32)  # the bytes of a file of DGL that say how many graphs it holds
@@ -61,28 +76,42 @@ class GraphData(NamedTuple):
     of_dgl: bool = False
 
 
-def graph_arrays(
-    data: GraphData,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-    unread: set[str],
-) -> GraphArrays:
+class Wanted(NamedTuple):
+    """What is read of the data of a graph, or of each of many.
+
+    Attributes:
+        label: the node data that is the label, of one of several kinds `y`, or `paper.y`; of many
+            graphs theirs, or several of one number each, which are as many targets.
+        feature: the node data that is the features.
+        edges: what is read of edge data; the weight is 1 for kinds of edges that have none.
+        task: what the labels are for.
+        degrees: of many graphs: columns for the degrees of nodes, as of `with_degrees`.
+    """
+
+    label: str | list[str] | None
+    feature: str | None
+    edges: EdgeColumns
+    task: str | None = None
+    degrees: int | None = None
+
+
+def graph_arrays(data: GraphData, wanted: Wanted, unread: set[str] | None = None) -> GraphArrays:
     """Return a graph, of one kind of nodes and edges or several, as arrays.
 
     Args:
         data: the graph.
-        label: the node data that is the label; of one of several kinds `y`, or `paper.y`.
-        feature: the node data that is the features.
-        choice: what is read of edge data; the weight is 1 for kinds of edges that have none.
-        task: what the labels are for.
-        unread: the names of node data that is not read are added to it.
+        wanted: what is read of it.
+        unread: the names of node data that is not read are added to it; None: they are told.
 
     Raises:
         ZooError: data that is named is not there, or features of several kinds of edges are asked
             for.
     """
+    if unread is None:
+        arrays = graph_arrays(data, wanted, unread := set())
+        warn_unread(unread)
+        return arrays
+    label, feature, choice, task, _ = wanted
     if len(data.nodes) == len(data.edges) == 1:
         ((kind, nodes),), ((ends, of_edges),) = data.nodes.items(), data.edges.values()
         edges = choice.read(of_edges)
@@ -117,62 +146,181 @@ def graph_arrays(
 def _set(
     split: Callable[[Any], GraphData],
     graphs: Sequence[Any],
-    labels: Sequence[Any],
-    label: str,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None,
-    target_names: Sequence[str] = (),
+    columns: Mapping[str, Sequence[Any]],
+    wanted: Wanted,
     unread: Collection[str] = (),
 ) -> GraphSetArrays:
-    """Return graphs, each taken apart by `split`, with a label each as a set; None is unknown.
+    """Return graphs, each taken apart by `split`, with labels by name as a set; None is unknown.
 
     Node data that is called like a label is not read, nor edge data that nobody names, nor what is
     `unread` already; a warning says so.
     """
+    choice, [name, *others] = wanted.edges, columns
     unnamed = choice.weight is None and choice.weights is None
     own = choice._replace(weights="ignore") if unnamed else choice
     arrays, of_edges, unread = [], set[str](), {*unread}
     for number, graph in enumerate(graphs):
-        try:
+        with named_in_errors(f"graph {number} of the list"):
             data = split(graph)
             for kind, nodes in data.nodes.items():
                 data.nodes[kind] = {key: x for key, x in nodes.items() if key not in LABELS}
                 unread |= {*LABELS} & {*nodes}
             of_edges |= {key for _, own_data in data.edges.values() for key in own_data}
-            arrays.append(graph_arrays(data, None, feature, own, None, unread))
-        except ZooError as error:
-            raise ZooError(f"graph {number} of the list: {error}") from None
+            one = wanted._replace(label=None, edges=own, task=None)
+            arrays.append(graph_arrays(data, one, unread))
     if unnamed and (more := sorted(of_edges - {*choice.features})):
         _LOG.warning(
             "the edges of the graphs have %s, not read; `edge_features: %s` makes features of it, "
             "`weight` weighs edges, `weights: ignore` leaves it out.", " and ".join(more), more[0],
         )  # fmt: skip
     warn_unread(unread)
-    return set_of_graphs(arrays, labels, label, degrees, task, tuple(target_names) or None)
+    label = ", ".join(columns)
+    labels = _join_labels(columns) if others else columns[name]
+    if not arrays:
+        raise ZooError("there are no graphs in the list; write some.")
+    if len(labels) != len(arrays):
+        raise ZooError(f"there are {len(arrays):,} graphs and {len(labels):,} labels; write one "
+                       "for each.")  # fmt: skip
+    sizes = np.array([len(graph.labels) for graph in arrays])
+    classes, names, task = _encode_labels(labels, label, wanted.task, sizes)
+    return _joined(arrays, sizes, wanted.degrees)._replace(
+        labels=classes, label_names=(*columns,) if classes.ndim == 2 else names, task=task
+    )
 
 
-def from_dgl(
-    graph: DGLGraph,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-) -> GraphArrays:
-    """Return a DGLGraph, of one kind of nodes and edges or several; see `graph_arrays`."""
-    return _warned(_split_dgl(graph), label, feature, choice, task)
+def _joined(
+    graphs: Sequence[GraphArrays], sizes: np.ndarray, degrees: int | None
+) -> GraphSetArrays:
+    """Return graphs of some sizes (S,) as a set without labels."""
+    of_edges = [graph.edge_features for graph in graphs]
+    widths = {graph.features.shape[1] for graph in graphs}
+    edge_widths = {0 if features is None else features.shape[1] for features in of_edges}
+    if len(widths) > 1 or len(edge_widths) > 1:
+        raise ZooError(
+            "the graphs have unlike features: of nodes "
+            f"{', '.join(map(str, sorted(widths)))} columns, of edges "
+            f"{', '.join(map(str, sorted(edge_widths)))}; give all graphs the same."
+        )
+    check_room((int(sizes.sum()), max(widths)))
+    starts = np.cumsum(sizes) - sizes
+    weights = [graph.weights for graph in graphs]
+    arrays = GraphSetArrays(
+        np.concatenate([graph.edges + start for graph, start in zip(graphs, starts, strict=True)]),
+        np.repeat(np.arange(len(graphs)), sizes),
+        np.concatenate([dense(graph.features) for graph in graphs]),
+        np.full(len(graphs), -1),
+        edge_features=None if of_edges[0] is None else np.concatenate(of_edges),
+        weights=None if weights[0] is None else np.concatenate(weights),
+        forms=tuple(graph.form for graph in graphs),
+    )
+    return check_graph_set(with_degrees(arrays, degrees))
 
 
-def _warned(data: GraphData, label, feature, choice: EdgeColumns, task) -> GraphArrays:
-    """Return what `graph_arrays` does, and warn of node data that is not read."""
-    unread: set[str] = set()
-    arrays = graph_arrays(data, label, feature, choice, task, unread)
-    warn_unread(unread)
-    return arrays
+def _join_labels(columns: Mapping[str, Sequence[Any]]) -> list[np.ndarray]:
+    """Return the labels of several names, one number each, as the targets of each graph, (T,)."""
+    rows = []
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        row = np.full(len(columns), np.nan)
+        for place, (name, value) in enumerate(zip(columns, values, strict=True)):
+            if value is not None:
+                array = to_numpy(value, name)
+                if array.size != 1 or array.dtype.kind not in "iufb":
+                    raise ZooError(f"graph {number} of the list: `{name}` is to be one number.")
+                row[place] = array.item()
+        rows.append(row)
+    return rows
 
 
-def _split_dgl(graph: DGLGraph) -> GraphData:
+def _encode_labels(
+    labels: Sequence[Any], label: str, task: str | None, sizes: np.ndarray
+) -> tuple[np.ndarray, tuple[str, ...] | None, str]:
+    """Return labels of graphs in the type of their task, the names of classes, and the task.
+
+    Each is a class, a whole number or a name; or a number, or T of them, perhaps in a tensor (),
+    (1,), (T,) or (1, T). None and NaN are unknown; of classes -1 and "". Without a task they are
+    classes, or, where there are several, targets of 0 and 1. The graphs have so many nodes (S,).
+    """
+    shapes = [getattr(value, "shape", None) for value in labels]
+    if sizes.max() > 1 and all(shape == (n,) for shape, n in zip(shapes, sizes, strict=True)):
+        raise ZooError(
+            f"graph 0 of the list: `{label}` has the shape {tuple(shapes[0])}, a label for each "
+            "node, and a graph has one class, or T targets or numbers, (1, T); where these are "
+            "labels of nodes, write one graph and no list."
+        )
+    rows: list[Any] = []
+    for number, value in enumerate(labels):
+        if value is None or isinstance(value, str):
+            rows.append(value)
+            continue
+        array = to_numpy(value, label)
+        if array.size == 0 or array.ndim > 2 or (array.ndim == 2 and len(array) > 1):
+            raise ZooError(
+                f"graph {number} of the list: `{label}` has the shape {array.shape}, and a graph "
+                "has one class, or T targets or numbers, (1, T); leave it out where it is unknown, "
+                "and where these are labels of nodes, write one graph and no list."
+            )
+        rows.append(array.reshape(-1))
+    widths = {1 if isinstance(row, str) else len(row) for row in rows if row is not None}
+    if len(widths) > 1:
+        raise ZooError(
+            f"`{label}` has {' or '.join(map(str, sorted(widths)))} values in different graphs; "
+            "write as many for each, NaN where one is unknown, and where these are labels of "
+            "nodes, one graph and no list."
+        )
+    names = None
+    if max(widths, default=1) > 1:
+        gap = np.full(max(widths), np.nan)
+        array = np.stack([gap if row is None else row.astype(np.float64) for row in rows])
+        if task is None and infer_task(array, "graph") == GRAPHS:
+            _LOG.warning("the labels of the graphs have exactly one 1 in each row, and are read as "
+                         "classes; `task: graph-multilabel` keeps them apart.")  # fmt: skip
+        task = task or infer_task(array, "graph")
+    else:
+        values = [row.item() if isinstance(row, np.ndarray) else row for row in rows]
+        array, names = _encode_values(values, task)
+        task = task or GRAPHS
+        array = array[:, None] if task in TARGETS else array
+    array = check_labels(array, task)
+    check_fit(array, task)
+    return array, names, task
+
+
+def _encode_values(
+    values: list[Any], task: str | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return one label of each graph as a number (S,), and names of classes where it is text."""
+    kinds = {type(value) for value in values if value is not None}
+    if task not in (*NUMBERS, *TARGETS) and not kinds <= {int, str} and not kinds <= {int, float}:
+        types = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ZooError(
+            f"the labels of the graphs are of the type {types}; write a class for each, a whole "
+            "number from 0 (-1: unknown) or a name, or `task: graph-regression` for numbers."
+        )
+    if str in kinds:
+        text = np.array(["" if value is None else str(value) for value in values])
+        if task not in (*NUMBERS, *TARGETS):
+            text = np.where(is_word(text, "-1"), "", text)
+        return encode_text(text, task or GRAPHS)
+    if task in (*NUMBERS, *TARGETS):
+        return np.array([np.nan if value is None else value for value in values], np.float64), None
+    if float in kinds and task is None:
+        known = np.array([value for value in values if value is not None], np.float64)
+        fractions = known[known % 1 > 0]
+        shown = fractions[0] if len(fractions) else known[0]
+        raise ZooError(
+            f"the labels of the graphs are of the type float, such as {shown:g}; write `task: "
+            "graph-regression` if they are numbers to predict, and `task: graph-classification` "
+            "or `graph-binary` if they are classes, whole numbers from 0."
+        )
+    array = np.array([-1 if value is None else value for value in values])
+    gaps = array.dtype.kind == "f" and np.isnan(array)
+    array = np.where(gaps, -1, array)
+    return array.astype(np.int64) if (array % 1 == 0).all() else array, None
+
+
+def from_dgl(graph: DGLGraph) -> GraphData:
+    """Return a DGLGraph, of one kind of nodes and edges or several, taken apart."""
+
     def named(data: Mapping[str, Any]) -> dict[str, Any]:  # without DGL's own, such as `_ID`
         return {key: values for key, values in data.items() if not key.startswith("_")}
 
@@ -190,26 +338,14 @@ def _split_dgl(graph: DGLGraph) -> GraphData:
     )
 
 
-def from_dgl_list(
-    graphs: Sequence[Any],
-    labels: Any,
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-) -> GraphSetArrays:
+def from_dgl_list(graphs: Sequence[Any], labels: Any, wanted: Wanted) -> GraphSetArrays:
     """Return a list of DGLGraphs, or of pairs of one and its label, as a set.
 
     Args:
         graphs: all of the same kinds of nodes and edges.
         labels: a class for each, or T targets or numbers; or several by name, as `dgl.load_graphs`
             returns them.
-        label: which of these; several, of one number each, are as many targets.
-        feature: the node data that is the features.
-        choice: what is read of edge data.
-        degrees: columns for the degrees of nodes.
-        task: what the labels are for.
+        wanted: what is read.
 
     Raises:
         ZooError: something else is in the list, the graphs are unlike, or the labels no classes.
@@ -223,7 +359,7 @@ def from_dgl_list(
         if not hasattr(graph, "canonical_etypes"):
             raise ZooError(f"number {number} of the list is {described(graph)}, and no DGLGraph.")
     labels = labels if isinstance(labels, Mapping) else {} if labels is None else {"labels": labels}
-    names = [label] if isinstance(label, str) else label or []
+    names = [wanted.label] if isinstance(wanted.label, str) else wanted.label or []
     if wrong := [name for name in names if name not in labels]:
         fix = "write `labels` of a list, in a file with it."
         fix = suggestion(wrong[0], labels) if labels else fix
@@ -237,48 +373,10 @@ def from_dgl_list(
         name: [row[None] for row in values] if np.ndim(values) > 1 else [*values]
         for name, values in columns.items()
     }
-    return _set(_split_dgl, graphs, *_joined(columns), feature, choice, degrees, task, names)
+    return _set(from_dgl, graphs, columns, wanted)
 
 
-def _joined(columns: Mapping[str, Sequence[Any]]) -> tuple[Sequence[Any], str]:
-    """Return labels by name as one label of each graph, and what it is called."""
-    [name, *others] = columns
-    return (join_labels(columns), ", ".join(columns)) if others else (columns[name], name)
-
-
-def from_pyg(
-    data: Any,
-    label: str | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    task: str | None,
-) -> GraphArrays:
-    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`; see `graph_arrays`.
-
-    Raises:
-        ZooError: as `graph_arrays`, or it is no graph, or a batch of several.
-    """
-    data = _to_dict(data)
-    parts = _split_pyg(data, label, feature, choice)
-    if len(parts.nodes) == 1 and "ptr" in data:
-        [(kind, nodes)] = parts.nodes.items()
-        named, graphs = choose(nodes, label, feature)[0], len(data["ptr"]) - 1
-        if named is not None and len(nodes[named]) == graphs != parts.counts[kind]:
-            raise ZooError(
-                f"this is a batch of {graphs:,} graphs with a label each; write a list, "
-                "batch.to_data_list(), in a file data.to_dict() of them."
-            )
-    return _warned(parts, label, feature, choice, task)
-
-
-def from_pyg_list(
-    graphs: Sequence[Any],
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-) -> GraphSetArrays:
+def from_pyg_list(graphs: Sequence[Any], wanted: Wanted) -> GraphSetArrays:
     """Return a list of PyG's `Data`, or of their `to_dict()`, with a label each, as a set.
 
     The label is the tensor of that name, left out the one of `LABELS` that is there: a class, or
@@ -294,6 +392,7 @@ def from_pyg_list(
     dicts = [_to_dict(graph) for graph in graphs]
     dicts = [{**data.get("_global_store", {}), **data} for data in dicts]
     names = [name for name in LABELS if any(data.get(name) is not None for data in dicts)]
+    label = wanted.label
     if label is None and len(names) > 1:
         raise ZooError(f"the graphs have {' and '.join(map(repr, names))}; write which is the "
                        f"class, `label: {names[-1]}`.")  # fmt: skip
@@ -305,10 +404,8 @@ def from_pyg_list(
     columns = {name: [data.get(name) for data in dicts] for name in chosen}
     skip = {*LABELS, *chosen}
     of_nodes = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
-    return _set(
-        lambda data: _split_pyg(data, None, feature, choice),
-        of_nodes, *_joined(columns), feature, choice, degrees, task, chosen, {*names} - {*chosen},
-    )  # fmt: skip
+    bare, unread = wanted._replace(label=None), {*names} - {*chosen}
+    return _set(lambda data: from_pyg(data, bare), of_nodes, columns, wanted, unread)
 
 
 def _is_graph(value: Any) -> bool:
@@ -325,16 +422,25 @@ def _to_dict(data: Any) -> Mapping[str, Any]:
     return data.to_dict() if hasattr(data, "to_dict") else data
 
 
-def _split_pyg(
-    data: Mapping[str, Any], label: str | None, feature: str | None, choice: EdgeColumns
-) -> GraphData:
-    """Return the `to_dict()` of a `Data` or `HeteroData`, in which label and feature are named."""
+def from_pyg(data: Any, wanted: Wanted) -> GraphData:
+    """Return a PyG `Data` or `HeteroData`, or its `to_dict()`, taken apart.
+
+    Raises:
+        ZooError: it is no graph, or a batch of several.
+    """
+    data, (label, feature, choice, *_) = _to_dict(data), wanted
     kinds = {key: own for key, own in data.items() if isinstance(own, Mapping)}
     kinds.pop("_global_store", None)
     if not any(isinstance(key, tuple) for key in kinds):
         ends, of_edges = _edges_of_pyg(data, choice)
         nodes = _nodes_of_pyg(data, (*of_edges,), (label, feature))
         count = _count_nodes(data, nodes, ends, label, feature)
+        named = choose(nodes, label, feature)[0] if "ptr" in data else None
+        if named is not None and len(nodes[named]) == len(data["ptr"]) - 1 != count:
+            raise ZooError(
+                f"this is a batch of {len(data['ptr']) - 1:,} graphs with a label each; write a "
+                "list, batch.to_data_list(), in a file data.to_dict() of them."
+            )
         return GraphData({"": nodes}, {"": count}, {("", "", ""): (ends, of_edges)})
     names = (label, label and label.rpartition(".")[2], feature)
     of_kinds = {key: own for key, own in kinds.items() if isinstance(key, str)}
@@ -442,7 +548,7 @@ def read_graph(
         edge_features: the edge data that are features, such as `edge_attr`: numbers, one or several
             for each edge.
     """
-    choice = EdgeColumns.of(weight, weights, edge_features)
+    wanted = Wanted(label, feature, EdgeColumns.of(weight, weights, edge_features), task)
     if _is_dgl(path):
         graphs, labels = read_bin(path)
         if len(graphs) != 1:
@@ -455,7 +561,7 @@ def read_graph(
                 "of whole graphs are read by `task: graph-classification`.",
                 path.name, " and ".join(map(repr, labels)),
             )  # fmt: skip
-        return from_dgl(graphs[0], label, feature, choice, task)
+        return graph_arrays(from_dgl(graphs[0]), wanted)
     content = unpack(read_pt(path))
     if isinstance(content, list):
         if content and not _is_graph(content[0]):
@@ -463,18 +569,10 @@ def read_graph(
         raise ZooError(
             f"this is a set of {len(content)} graphs; write `task: graph-classification`."
         )
-    return from_pyg(content, label, feature, choice, task)
+    return graph_arrays(from_pyg(content, wanted), wanted)
 
 
-def read_graphs(
-    path: Path,
-    label: str | list[str] | None,
-    feature: str | None,
-    choice: EdgeColumns,
-    degrees: int | None,
-    task: str | None = None,
-    labels: bool = True,
-) -> GraphSetArrays:
+def read_graphs(path: Path, wanted: Wanted, labels: bool = True) -> GraphSetArrays:
     """Read the graphs, with a label each, that DGL or PyTorch Geometric has saved.
 
     Of DGL it is what `dgl.save_graphs(path, graphs, {"labels": classes})` writes; of PyG a list of
@@ -483,16 +581,17 @@ def read_graphs(
     """
     if _is_dgl(path):
         graphs, own = read_bin(path)
-        own, label = (own, label) if labels else ({}, None)
-        return from_dgl_list(graphs, own, label, feature, choice, degrees, task)
+        if not labels:
+            own, wanted = {}, wanted._replace(label=None)
+        return from_dgl_list(graphs, own, wanted)
     content = unpack(read_pt(path))
     graphs = content if isinstance(content, list) else [content]
     if not labels and all(map(_is_graph, graphs)):
-        skip = {*LABELS, *([label] if isinstance(label, str) else label or ())}
+        skip = {*LABELS, *(wanted.label or ())}
         dicts = [_to_dict(graph) for graph in graphs]
         graphs = [{key: x for key, x in data.items() if key not in skip} for data in dicts]
-        label = None
-    return from_pyg_list(graphs, label, feature, choice, degrees, task)
+        wanted = wanted._replace(label=None)
+    return from_pyg_list(graphs, wanted)
 
 
 def _is_dgl(path: Path) -> bool:

@@ -1,20 +1,20 @@
-"""A graph as plain NumPy arrays, and their one check: each error says what to write instead.
+"""A graph, or many, as plain NumPy arrays, and their one check: each error says what to write.
 
 Errors name the keys of a prepared file, where nearly all arrays come from.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from zoo.data.files.to_numpy import to_numpy
 from zoo.errors import ZooError, brief, suggestion
 from zoo.system.memory import available_memory
-from zoo.tasks.labels import check_labels, check_plain, empty_parts, first_true
+from zoo.tasks.labels import GRAPHS, check_labels, check_plain, empty_parts, first_true
 
 PARTS = ("train", "val", "test")
 
@@ -412,124 +412,115 @@ def check_edge_features(features: np.ndarray, edges: int) -> np.ndarray:
     return _finite("edge_features", features)
 
 
-Weights = Literal["use", "ignore"] | None
-"""Whether weights of edges are read; None: only where something says which they are."""
+# Many graphs
+
+_LOG = logging.getLogger(__name__)
+
+DEGREES = 64
+"""The largest degree that has a column of its own, where none is said."""
+
+OF_DEGREE = "degree "
+"""How the names of columns begin that are 1 for one degree and 0 for the others."""
+
+OF_LABELS = ("node label ", "edge label ")
+"""How the names of columns begin that are 1 for one label and 0 for the others."""
 
 
-class EdgeColumns(NamedTuple):
-    """What is read of the data of edges.
+class GraphSetArrays(NamedTuple):
+    """A set of S graphs of N nodes together.
 
     Attributes:
-        weight: the name of their weight; None: nothing says it.
-        weights: `use` the only one there is, or `ignore` all of them.
-        features: names of what are features: numbers, one or several for each edge.
+        edges: (E, 2) numbers of nodes, counted over all graphs.
+        owners: (N,) the graph of each node, 0 to S-1, in increasing order.
+        features: (N, F) fp32.
+        labels: (S,) classes from 0, -1 where unknown; of `graph-multilabel` targets (S, T), of
+            `graph-regression` numbers (S,) or (S, T), both fp32, NaN where unknown.
+        label_names: the name of each class, or target.
+        edge_features: (E, D) fp32; None: there are none.
+        feature_names: the name of each column of `features`; None where columns have none.
+        edge_feature_names: the name of each column of `edge_features`; None likewise.
+        weights: (E,) weights of the edges, from 0; None: all are 1.
+        forms: of each graph what its rows of edges are, as `GraphArrays.form`; None: of none.
+        task: what the labels are for, a word of `GRAPH_METRICS`.
+        ids: (S,) what the user calls each graph; None: by their numbers.
+        masks: `train`, `val` and `test`, each (splits, S) bool; None without any.
+        times: (S,) when each graph came, NaN where unknown; None: not said.
+        groups: (S,) text, which group each graph is of; None: not said.
+        columns: what the other `features` are learnt of, `tables.encode`; None: they stand as are.
+        degree_columns: how many of the last columns of `features` are degrees of nodes.
     """
 
-    weight: str | None = None
-    weights: Weights = None
-    features: Sequence[str] = ()
+    edges: np.ndarray
+    owners: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    label_names: tuple[str, ...] | None = None
+    edge_features: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    edge_feature_names: tuple[str, ...] | None = None
+    weights: np.ndarray | None = None
+    forms: tuple[str | None, ...] | None = None
+    task: str = GRAPHS
+    ids: np.ndarray | None = None
+    masks: dict[str, np.ndarray] | None = None
+    times: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    columns: Any = None
+    degree_columns: int = 0
 
-    @classmethod
-    def of(cls, weight: str | None, weights: Weights, features: str | Sequence[str] | None) -> Self:
-        """Return what options say; several names may be one text with commas between."""
-        names = features.split(",") if isinstance(features, str) else features or ()
-        return cls(weight, weights, [name.strip() for name in names])
 
-    def refuse_features(self) -> None:
-        """Raise ZooError where features are named: edges of several kinds have none in common."""
-        if self.features:
-            raise ZooError(
-                "edge_features: edges of several kinds are read with their weights, and not with "
-                "features. Leave `edge_features` out, or join the kinds into one table."
-            )
-
-    def named(self, names: Sequence[Any], wide: Collection[Any] = ()) -> str | None:
-        """Return which of the names is the weight, None where none is.
-
-        Args:
-            names: of all that edges have.
-            wide: those of several numbers for each edge, which no weight is.
-
-        Raises:
-            ZooError: there are some, and nothing says what they are; or one that is named is not.
-        """
-        for name in self.features:
-            if name not in names:
-                fix = suggestion(name, map(str, names)) if names else "leave it out."
-                raise ZooError(f"edge_features: the edges have no {name!r}; {fix}")
-        others = [name for name in names if name not in self.features]
-        unsaid = self.weight is None and self.weights is None
-        if self.weights == "ignore" or (unsaid and (self.features or not others)):
-            return None
-        if self.weight is not None:
-            if self.weight not in others:
-                fix = "leave `weight` out; or write `weights: ignore`."
-                fix = suggestion(self.weight, map(str, others)) if others else fix
-                raise ZooError(f"weight: the edges have no {self.weight!r}; {fix}")
-            return self.weight
-        if not others:
-            raise ZooError("weights: the edges have none to use; leave it out.")
-        if self.weights == "use" and len(others) == 1:
-            return others[0]
-        narrow = next((name for name in others if name not in wide), None)
-        fix = f"`edge_features: {others[0]}` to read features of them"
-        fix = fix if narrow is None else f"`weight: {narrow}` to weigh them by it"
+def check_graph_set(arrays: GraphSetArrays) -> GraphSetArrays:
+    """Return a set whose parts fit together; raise ZooError if they do not."""
+    owners, count = arrays.owners, len(arrays.labels)
+    if not count or (np.diff(owners) < 0).any() or not ((owners >= 0) & (owners < count)).all():
         raise ZooError(
-            f"the edges have {', '.join(map(repr, map(str, others)))}; write {fix}, or `weights: "
-            "ignore` to read the graph without them."
+            f"nodes are of the graphs {owners.min(initial=0) + 1:,} to "
+            f"{owners.max(initial=0) + 1:,}, and {count:,} graphs have a label: number them from "
+            "1, the nodes of one after those of the other."
         )
-
-    def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
-        """Return `weights` (E,), `edge_features` (E, F) and their names of edge data, or None."""
-        shapes = {name: getattr(values, "shape", ()) for name, values in data.items()}
-        named = self.named([*data], [name for name, shape in shapes.items() if shape[1:] > (1,)])
-        features = [_numbers_of_edges("edge_features", name, data[name]) for name in self.features]
-        names = [
-            name if values.shape[1] == 1 else f"{name}[{column}]"
-            for name, values in zip(self.features, features, strict=True)
-            for column in range(values.shape[1])
-        ]
-        return {
-            "weights": None if named is None else edge_weights(named, data[named]),
-            "edge_features": np.concatenate(features, axis=1) if features else None,
-            "edge_feature_names": tuple(names) or None,
-        }
+    empty = np.flatnonzero(np.bincount(owners, minlength=count) == 0)
+    if len(empty):
+        raise ZooError(f"graph {empty[0] + 1:,} has no nodes ({len(empty):,} such); leave it out.")
+    across = owners[arrays.edges[:, 0]] != owners[arrays.edges[:, 1]]
+    if across.any():
+        raise ZooError(f"the edge in row {across.argmax() + 1:,} joins nodes of two graphs.")
+    if arrays.edge_features is not None:
+        check_edge_features(arrays.edge_features, len(arrays.edges))
+    if arrays.weights is not None:
+        check_weights(arrays.weights, len(arrays.edges))
+    return arrays._replace(features=check_features(arrays.features, len(owners)))
 
 
-def edge_weights(name: str, values: Any) -> np.ndarray:
-    """Return edge data that is one number for each edge, (E,)."""
-    weights = _numbers_of_edges("weight", name, values)
-    if weights.shape[1] != 1:
-        raise ZooError(
-            f"weight: {name!r} is of the shape {weights.shape}, and a weight is one number for "
-            "each edge. Choose one, or write `weights: ignore`."
-        )
-    return weights[:, 0]
-
-
-def _numbers_of_edges(option: str, name: str, values: Any) -> np.ndarray:
-    """Return edge data that is one number or several for each edge, as (E, F)."""
-    numbers = to_numpy(values, name)
-    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iufb":
-        raise ZooError(
-            f"{option}: {name!r} is of the shape {numbers.shape}, {numbers.dtype}, and edges have "
-            "numbers, one or as many for each. Write words as numbers, or as kinds of edges of "
-            "their own; or `weights: ignore`."
-        )
-    return numbers.reshape(len(numbers), -1)
-
-
-def refuse_idle(table: str, option: str, **given: Any) -> None:
-    """Refuse options that are about a table which an option did not name: nothing would read them.
+def with_degrees(arrays: GraphSetArrays, degrees: int | None) -> GraphSetArrays:
+    """Return a set whose nodes have a column for each degree from 0 up, 1 for their own.
 
     Args:
-        table: what they are about.
-        option: what names it.
-        given: them; None where they are not given.
+        arrays: with features (N, F), which stay to the left.
+        degrees: the largest degree, whose column is also that of all above; 0: no columns; None:
+            64 where nodes have no features, or all nodes of all graphs the same, which tell a model
+            nothing. One line says so.
     """
-    for name, value in given.items():
-        if value is not None:
-            raise ZooError(
-                f"{name}: it is about {table}, and none is named; write `{option}: PATH`, or leave "
-                f"`{name}` out."
-            )
+    x = arrays.features
+    if degrees is None:
+        blind = len(x) == 0 or bool((x == x[:1]).all())
+        if not blind:
+            return arrays
+        why = "no features" if x.shape[1] == 0 else "the same features in all graphs"
+        degrees = DEGREES
+        _LOG.warning(
+            "nodes have %s: columns of their degrees, up to %d, are added; `degrees: 0` adds none.",
+            why, degrees,
+        )  # fmt: skip
+    if degrees == 0:
+        return arrays
+    edges = arrays.edges[arrays.edges[:, 0] != arrays.edges[:, 1]]
+    pairs = np.unique(np.sort(edges, axis=1), axis=0)
+    degree = np.bincount(pairs.ravel(), minlength=len(x)).clip(max=degrees)
+    columns = np.eye(degrees + 1, dtype=np.float32)[degree]
+    names = arrays.feature_names
+    names = tuple(f"feature {place}" for place in range(x.shape[1])) if names is None else names
+    return arrays._replace(
+        features=np.concatenate([x, columns], axis=1),
+        feature_names=(*names, *(f"{OF_DEGREE}{place}" for place in range(degrees + 1))),
+        degree_columns=degrees + 1,
+    )

@@ -54,7 +54,13 @@ def join_kinds(
     """
     sizes = {name: len(nodes.labels) for name, nodes in kinds.items()}
     start = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
-    labelled = [name for name, nodes in kinds.items() if _any_known(nodes.labels)]
+    labelled = [
+        name
+        for name, nodes in kinds.items()
+        if (
+            np.isfinite(nodes.labels) if nodes.labels.dtype.kind == "f" else nodes.labels >= 0
+        ).any()
+    ]
     if len(labelled) > 1:
         raise ZooError(
             f"nodes of {len(labelled)} kinds have labels ({', '.join(labelled)}); one kind is "
@@ -81,7 +87,10 @@ def join_kinds(
         numbers.append(np.full(count, number))
     weighted = any(relation.weights is not None for relation in relations.values())
     kind = np.repeat(list(kinds), list(sizes.values()))
-    blocks = {name: _block(arrays) for name, arrays in kinds.items()}
+    blocks = {
+        name: (own.features, own.feature_names or tuple(map(str, range(own.features.shape[1]))))
+        for name, own in kinds.items()
+    }
     features, names = _stack(kind, blocks)
     columns = {name: own.columns for name, own in kinds.items() if own.columns is not None}
     others = {name: block for name, block in blocks.items() if name not in columns}
@@ -181,11 +190,6 @@ class KindColumns:
         return (own.cumsum() - 1)[nodes[own[nodes]]]
 
 
-def _block(nodes: GraphArrays) -> Block:
-    names = nodes.feature_names or tuple(map(str, range(nodes.features.shape[1])))
-    return nodes.features, names
-
-
 def _stack(kind: np.ndarray, blocks: Mapping[str, Block]) -> tuple[sparse.csr_array, Names]:
     """Return the features of all kinds side by side, and a column for each kind, by its name."""
     together = sparse.block_diag([sparse.csr_array(x) for x, _ in blocks.values()], format="csr")
@@ -194,10 +198,6 @@ def _stack(kind: np.ndarray, blocks: Mapping[str, Block]) -> tuple[sparse.csr_ar
     features = sparse.hstack([together[np.argsort(order)], one_hot], format="csr", dtype=np.float32)
     names = [f"{kind}.{name}" for kind, (_, own) in blocks.items() for name in own]
     return sparse.csr_array(features), (*names, *(f"kind={name}" for name in blocks))
-
-
-def _any_known(labels: np.ndarray) -> bool:
-    return bool((~np.isnan(labels) if labels.dtype.kind == "f" else labels >= 0).any())
 
 
 def _ids(kinds: Mapping[str, GraphArrays]) -> np.ndarray:

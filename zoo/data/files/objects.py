@@ -1,11 +1,13 @@
 """Arrays, lists, tensors and tables in memory as the arrays of a graph."""
 
 import logging
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from zoo.data.files.graph_arrays import (
@@ -16,8 +18,8 @@ from zoo.data.files.graph_arrays import (
     check_node_count,
     to_csr,
 )
-from zoo.data.files.to_numpy import to_numpy, to_scipy
-from zoo.errors import ZooError, brief, suggestion
+from zoo.errors import ZooError, brief, cause, suggestion
+from zoo.system.memory import available_memory
 from zoo.tasks.labels import MULTILABEL, REGRESSION, encode_text, is_word, unlabelled
 
 LABELS = ("label", "labels", "y")
@@ -119,6 +121,8 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
 
     Whole numbers some of which are missing, as pandas has them, are classes, -1 where unknown.
     """
+    import pandas
+
     array = to_numpy(labels, "node_labels")
     own = getattr(labels, "dtype", None)
     own = getattr(getattr(own, "categories", None), "dtype", own)
@@ -129,18 +133,10 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
     if array.dtype.kind == "U" and not hasattr(labels, "dtype"):  # a list, NaN of which is now text
         array = np.array(labels, dtype=object)
     if array.dtype == object:
-        plain = ["" if _is_missing(value) else str(value) for value in array.ravel().tolist()]
-        array = np.array(plain, dtype=str).reshape(array.shape)
+        array = np.where(pandas.isna(array), "", array).astype(str)
     if array.ndim == 1 and task != REGRESSION:
         array = np.where(is_word(array, "-1"), "", array)
     return encode_text(array, task)
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a label is None, NaN, or what pandas has in their place."""
-    if isinstance(value, float | np.floating):
-        return bool(np.isnan(value))
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def from_node_data(
@@ -358,3 +354,262 @@ def likely_cause(missing: Any, ids: np.ndarray) -> str:
         if same := next((text for text in ids.astype(str).tolist() if form(text) == wanted), None):
             return f"it differs from the id {same!r} {difference}."
     return "add the node, or delete the edge."
+
+
+# Data of edges
+
+Weights = Literal["use", "ignore"] | None
+"""Whether weights of edges are read; None: only where something says which they are."""
+
+
+class EdgeColumns(NamedTuple):
+    """What is read of the data of edges.
+
+    Attributes:
+        weight: the name of their weight; None: nothing says it.
+        weights: `use` the only one there is, or `ignore` all of them.
+        features: names of what are features: numbers, one or several for each edge.
+    """
+
+    weight: str | None = None
+    weights: Weights = None
+    features: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, weight: str | None, weights: Weights, features: str | Sequence[str] | None) -> Self:
+        """Return what options say; several names may be one text with commas between."""
+        names = features.split(",") if isinstance(features, str) else features or ()
+        return cls(weight, weights, [name.strip() for name in names])
+
+    def refuse_features(self) -> None:
+        """Raise ZooError where features are named: edges of several kinds have none in common."""
+        if self.features:
+            raise ZooError(
+                "edge_features: edges of several kinds are read with their weights, and not with "
+                "features. Leave `edge_features` out, or join the kinds into one table."
+            )
+
+    def named(self, names: Sequence[Any], wide: Collection[Any] = ()) -> str | None:
+        """Return which of the names is the weight, None where none is.
+
+        Args:
+            names: of all that edges have.
+            wide: those of several numbers for each edge, which no weight is.
+
+        Raises:
+            ZooError: there are some, and nothing says what they are; or one that is named is not.
+        """
+        for name in self.features:
+            if name not in names:
+                fix = suggestion(name, map(str, names)) if names else "leave it out."
+                raise ZooError(f"edge_features: the edges have no {name!r}; {fix}")
+        others = [name for name in names if name not in self.features]
+        unsaid = self.weight is None and self.weights is None
+        if self.weights == "ignore" or (unsaid and (self.features or not others)):
+            return None
+        if self.weight is not None:
+            if self.weight not in others:
+                fix = "leave `weight` out; or write `weights: ignore`."
+                fix = suggestion(self.weight, map(str, others)) if others else fix
+                raise ZooError(f"weight: the edges have no {self.weight!r}; {fix}")
+            return self.weight
+        if not others:
+            raise ZooError("weights: the edges have none to use; leave it out.")
+        if self.weights == "use" and len(others) == 1:
+            return others[0]
+        narrow = next((name for name in others if name not in wide), None)
+        fix = f"`edge_features: {others[0]}` to read features of them"
+        fix = fix if narrow is None else f"`weight: {narrow}` to weigh them by it"
+        raise ZooError(
+            f"the edges have {', '.join(map(repr, map(str, others)))}; write {fix}, or `weights: "
+            "ignore` to read the graph without them."
+        )
+
+    def read(self, data: Mapping[str, Any]) -> dict[str, np.ndarray | None]:
+        """Return `weights` (E,), `edge_features` (E, F) and their names of edge data, or None."""
+        shapes = {name: getattr(values, "shape", ()) for name, values in data.items()}
+        named = self.named([*data], [name for name, shape in shapes.items() if shape[1:] > (1,)])
+        features = [_numbers_of_edges("edge_features", name, data[name]) for name in self.features]
+        names = [
+            name if values.shape[1] == 1 else f"{name}[{column}]"
+            for name, values in zip(self.features, features, strict=True)
+            for column in range(values.shape[1])
+        ]
+        return {
+            "weights": None if named is None else edge_weights(named, data[named]),
+            "edge_features": np.concatenate(features, axis=1) if features else None,
+            "edge_feature_names": tuple(names) or None,
+        }
+
+
+def edge_weights(name: str, values: Any) -> np.ndarray:
+    """Return edge data that is one number for each edge, (E,)."""
+    weights = _numbers_of_edges("weight", name, values)
+    if weights.shape[1] != 1:
+        raise ZooError(
+            f"weight: {name!r} is of the shape {weights.shape}, and a weight is one number for "
+            "each edge. Choose one, or write `weights: ignore`."
+        )
+    return weights[:, 0]
+
+
+def _numbers_of_edges(option: str, name: str, values: Any) -> np.ndarray:
+    """Return edge data that is one number or several for each edge, as (E, F)."""
+    numbers = to_numpy(values, name)
+    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iufb":
+        raise ZooError(
+            f"{option}: {name!r} is of the shape {numbers.shape}, {numbers.dtype}, and edges have "
+            "numbers, one or as many for each. Write words as numbers, or as kinds of edges of "
+            "their own; or `weights: ignore`."
+        )
+    return numbers.reshape(len(numbers), -1)
+
+
+def refuse_idle(table: str, option: str, **given: Any) -> None:
+    """Refuse options that are about a table which an option did not name: nothing would read them.
+
+    Args:
+        table: what they are about.
+        option: what names it.
+        given: them; None where they are not given.
+    """
+    for name, value in given.items():
+        if value is not None:
+            raise ZooError(
+                f"{name}: it is about {table}, and none is named; write `{option}: PATH`, or leave "
+                f"`{name}` out."
+            )
+
+
+# Arrays of numpy
+
+
+def to_numpy(values: Any, name: str) -> np.ndarray:
+    """Return what is like an array as one: a list, a table, a matrix of scipy, a tensor on a GPU.
+
+    Numbers of 8 or 16 bits with a fraction, such as bfloat16, of which numpy has not all, become
+    float32; what is missing, in pandas or behind a mask of numpy, NaN.
+
+    Args:
+        values: what is read.
+        name: what it is called in errors.
+
+    Raises:
+        ZooError: it is no array, such as lists of several lengths, or does not fit into memory.
+    """
+    if (matrix := to_scipy(values)) is not None:
+        if (size := 8 * math.prod(matrix.shape)) > available_memory():
+            raise ZooError(f"`{name}` would take {size / 1e9:,.0f} GB, more than there is memory.")
+        return matrix.toarray()
+    if isinstance(values, torch.Tensor):
+        values = values.detach().cpu().to_dense()
+        return (values.float() if _is_short(str(values.dtype)) else values).numpy()
+    if isinstance(values, list | tuple) and any(isinstance(row, torch.Tensor) for row in values):
+        values = [to_numpy(row, name) for row in values]
+    try:
+        array = np.asarray(values)
+    except Exception as error:  # libraries of arrays raise what they like
+        raise ZooError(
+            f"`{name}` cannot be read as an array of numbers: it is a {type(values).__name__} "
+            f"({cause(error)})."
+        ) from error
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        array = array.astype(float if array.dtype.kind in "iufb" else object)
+        array[np.ma.getmaskarray(values)] = np.nan  # among text it is missing, too
+    elif array.dtype == object and hasattr(values, "dtypes"):  # a table of pandas with holes
+        kinds = {getattr(kind, "kind", "O") for kind in np.atleast_1d(values.dtypes)}
+        if array.ndim == 2 and kinds <= {*"iufb"}:
+            numbers = values.to_numpy(np.float64, na_value=np.nan)
+            whole = kinds <= {*"iu"} and not np.isnan(numbers).any()
+            return values.to_numpy(np.int64) if whole else numbers
+    if not array.flags.writeable and not isinstance(values, np.ndarray):
+        array = array.copy()  # pandas lends its own
+    return array.astype(np.float32) if _is_short(array.dtype.name) else array
+
+
+def to_scipy(values: Any) -> Any | None:
+    """Return a sparse matrix of scipy, torch or torch_sparse as one of scipy; None of all else."""
+    if sparse.issparse(values):
+        return values
+    if (entries := sparse_entries(values)) is None:
+        return None
+    places, numbers, shape = entries
+    return sparse.csr_array((numbers, tuple(places.T)), shape=shape)
+
+
+def sparse_entries(values: Any) -> tuple[np.ndarray, np.ndarray, tuple[int, int]] | None:
+    """Return the entries of a sparse matrix of torch or torch_sparse; None of all else.
+
+    These are their rows and columns (E, 2), row by row, their values (E,), and the shape.
+    """
+    if hasattr(values, "sparse_sizes") and hasattr(values, "coo"):  # of torch_sparse
+        *places, numbers = values.coo()
+        numbers = torch.ones(len(places[0])) if numbers is None else numbers
+        places, shape = torch.stack(places), values.sparse_sizes()
+    elif isinstance(values, torch.Tensor) and values.layout != torch.strided and values.ndim == 2:
+        matrix = values.detach().to_sparse_coo().coalesce()
+        places, numbers, shape = matrix.indices(), matrix.values(), matrix.shape
+    else:
+        return None
+    return to_numpy(places.T, "indices"), to_numpy(numbers, "values"), tuple(map(int, shape))
+
+
+def _is_short(kind: str) -> bool:
+    """Return whether a type of numbers with a fraction has fewer bits than float32."""
+    return kind.removeprefix("torch.").startswith(("bfloat16", "float16", "float8"))
+
+
+# Adjacency matrices of SciPy
+
+
+def from_scipy(
+    adjacency: Any,
+    nodes: GraphArrays | None = None,
+    weights: Weights = None,
+    task: str | None = None,
+) -> GraphArrays:
+    """Return an adjacency matrix (N, N) as edges, with the nodes' labels and features if given.
+
+    Args:
+        adjacency: the matrix, in any sparse form, or dense.
+        nodes: labels and features.
+        weights: `use` takes its entries as weights of edges, `ignore` reads which there are.
+        task: what labels are for, where no nodes are given.
+
+    Raises:
+        ZooError: the matrix is not square, has weights, or another number of nodes.
+    """
+    if (matrix := to_scipy(adjacency)) is None:
+        array = to_numpy(adjacency, "matrix")
+        if array.dtype.kind not in "biuf" or array.ndim != 2:
+            raise ZooError(
+                f"the matrix is {array.dtype} of the shape {array.shape}; write a matrix of SciPy "
+                "or an array of numbers, with a row and a column per node."
+            )
+        matrix = sparse.coo_array(array)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ZooError(
+            f"the matrix is {matrix.shape} and no adjacency matrix: it should have a row and a "
+            "column per node."
+        )
+    count = check_node_count(matrix.shape[0], matrix.nnz)
+    if matrix.format in ("csr", "csc", "bsr"):  # scipy trusts their parts, even broken ones
+        matrix.check_format(full_check=True)
+    entries = matrix.tocoo()
+    filled = entries.data != 0
+    if not (entries.data[filled] == 1).all() and weights is None:
+        raise ZooError(
+            "the matrix has other entries than 0 and 1; write `weights: use` to weigh the edges by "
+            "them, or `weights: ignore` to read the graph without them."
+        )
+    values = entries.data[filled] if weights == "use" else None
+    edges = np.stack([entries.row[filled], entries.col[filled]], axis=1).astype(np.int64)
+    if nodes is None:
+        no_features = np.zeros((count, 0), np.float32)
+        nodes = GraphArrays(edges, unlabelled(count, task), no_features)
+    if len(nodes.labels) != count:
+        raise ZooError(
+            f"the matrix has {count:,} nodes, and the table of nodes {len(nodes.labels):,} rows; "
+            "write a row per node, in the order of the matrix."
+        )
+    return nodes._replace(edges=edges, weights=values)

@@ -25,13 +25,13 @@ from zoo.config.recipe import Recipe, divide, word
 from zoo.config.scores import TARGET_KEYS
 from zoo.data.dataset import MASKLESS_SPLIT, Dataset, make_dataset
 from zoo.data.features import FEATURES
-from zoo.data.files.graph_arrays import Direction, Duplicates, GraphArrays, Relations
-from zoo.data.files.graph_set_arrays import tu_folder
+from zoo.data.files.graph_arrays import PARTS, Direction, Duplicates, GraphArrays, Relations
 from zoo.data.files.objects import wrong_object
-from zoo.data.files.pair_folders import has_pairs, pair_files
 from zoo.data.files.prepared import read_prepared
+from zoo.data.files.text_lines import choose_languages, has_pairs, part_file
 from zoo.data.generated import GENERATED
 from zoo.data.links import LinkData
+from zoo.data.load.graph_sets import tu_folder
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import SPLITS as IMAGE_SPLITS
 from zoo.data.load.named import (
@@ -440,7 +440,8 @@ def own_files(spec: Spec) -> list[Path]:
         return [user_path(file)] if isinstance(file, str) and user_path(file).is_file() else []
     path, tables = path_of(spec["name"]), ("graphs", "nodes", "edges")
     if has_pairs(path):
-        return pair_files(path, spec.get("source"), spec.get("target"))
+        both = choose_languages(path, spec.get("source"), spec.get("target"))
+        return [part_file(path, part, language) for part in PARTS for language in both]
     if folder := tu_folder(path):
         return sorted(folder.glob("*_*.txt"))
     options = (spec.get(key) for key in (*tables, "terms_of"))

@@ -23,11 +23,12 @@ from torch import Tensor
 from tqdm import tqdm
 
 from zoo.config.learnt_columns import scaled_numbers
-from zoo.data import Dataset, GraphArrays
+from zoo.data import Dataset
 from zoo.data.features import lie_apart
 from zoo.data.files.graph_arrays import (
     NO_EDGES,
     PARTS,
+    GraphArrays,
     check_edge_features,
     check_edges,
     check_feature_shape,
@@ -37,17 +38,17 @@ from zoo.data.files.graph_arrays import (
     check_room,
     check_weights,
 )
-from zoo.data.mapped.external_sort import ranges
+from zoo.data.load.series import time_names
 from zoo.data.mapped.reader import read_meta, read_on_disk
-from zoo.data.mapped.writer import blocks, sha256
+from zoo.data.mapped.writer import blocks, ranges, sha256
 from zoo.data.samples import Samples
 from zoo.data.snapshots import Snapshots
 from zoo.data.splits import check_scores, make_split
-from zoo.data.tables.time_steps import time_names
-from zoo.errors import Finding, refused_by
+from zoo.errors import Finding, printable, refused_by
 from zoo.graphs.adjacency import csc
 from zoo.graphs.edge_weights import in_lists
 from zoo.sequences.data.pairs import SentencePairs, Sentences
+from zoo.system.files import write_whole
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,
@@ -68,30 +69,20 @@ APART = 100
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
 
-_TELLING = 8
-"""Columns up to which nodes have the same features by chance."""
-
-_AT_ONCE = 1_000_000
-"""Numbers of features that are looked at together."""
+_TELLING = 8  # columns up to which nodes have the same features by chance
+_AT_ONCE = 1_000_000  # numbers of features that are looked at together
 
 _DEALT = "ratio-60-20-20"
-
 _BARE = "training needs some in each part: train with another, `split: ratio-60-20-20`"
 
-_ENOUGH = 10
-"""Labelled nodes of which each part gets some."""
-
-_LOOKED_AT = 20_000_000
-"""Numbers of which each column is looked at."""
-
-_FEW = 5
-"""Labelled nodes of a class below which a random split may leave it out of a part."""
+_ENOUGH = 10  # labelled nodes of which each part gets some
+_LOOKED_AT = 20_000_000  # numbers of which each column is looked at
+_FEW = 5  # labelled nodes of a class below which a random split may leave it out of a part
 
 _UNEQUAL = 3
 """How many times longer one side of a pair is, in tokens, where it is hardly a translation."""
 
-_FEW_TOKENS = 10
-"""Tokens below which the lengths of two sides say nothing."""
+_FEW_TOKENS = 10  # tokens below which the lengths of two sides say nothing
 
 
 class Edges(NamedTuple):
@@ -198,10 +189,7 @@ def _check_features(data: GraphArrays) -> None:
 @check.register
 def _(data: Dataset) -> list[Finding]:
     """Look at a data set; of one on disk all is read, block by block."""
-    arrays = GraphArrays(
-        NO_EDGES, data.y.numpy(), data.x.numpy(), _arrays(data.masks), data.ids, data.labels,
-        data.feature_names, data.task, columns=data.columns,
-    )  # fmt: skip
+    arrays = data.arrays()
     indptr, indices = (part.numpy() for part in csc(data.graph))
     edges = _count_edges(indptr, indices, _classes(arrays, data.task))
     return _check_graph(Graph(arrays, data.task, edges, _count_in_columns(arrays.features)))
@@ -699,11 +687,16 @@ def _(data: Samples) -> list[Finding]:
     arrays = GraphArrays(NO_EDGES, data.y.numpy(), data.x.numpy(), masks, *names)
     how = "by their scaffolds" if data.split == "scaffold" else "at random"
     dealt = f"none of its own: {data.split} deals the labelled samples {how}"
-    repeated = count - len({*_sample_keys(data)})
+    repeated, unread = count - len({*_sample_keys(data)}), []
+    if rows := len(data.unread):
+        text = f"{rows:,} of {rows + count:,} rows, no samples: they cannot be read"
+        fix = "predictions have an empty row for each; correct them where they are wrong"
+        values = {"unread": [*data.unread.values()]}
+        unread = [Finding("unread rows", "look", text, fix, values)]
     return [
         Finding("size", "good", f"{count:,} samples, {len(data.x):,} nodes together",
                 values={"samples": count, "nodes": len(data.x)}),
-        *_unread(data),
+        *unread,
         _lengths("nodes of a sample", sizes),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
@@ -728,14 +721,6 @@ def _digest(*tensors: Tensor) -> bytes:
     for tensor in tensors:
         digest.update(tensor.contiguous().numpy().tobytes())
     return digest.digest()
-
-
-def _unread(data: Samples) -> Iterator[Finding]:
-    """Tell how many rows of a file are no samples, because they cannot be read."""
-    if count := len(data.unread):
-        text = f"{count:,} of {count + len(data.y):,} rows, no samples: they cannot be read"
-        fix = "predictions have an empty row for each; correct them where they are wrong"
-        yield Finding("unread rows", "look", text, fix, {"unread": [*data.unread.values()]})
 
 
 def _features_of_nodes(data: Samples, arrays: GraphArrays) -> list[Finding]:
@@ -782,3 +767,100 @@ def _sentence_keys(sentences: Sentences) -> list[bytes]:
 
 def _arrays(masks: dict[str, Tensor] | None) -> dict[str, np.ndarray] | None:
     return masks and {part: mask.numpy() for part, mask in masks.items()}
+
+
+# The picture of `zoo data check --plot`
+
+_MOST = 20  # classes that a picture has room to name
+
+
+_DEGREES, _LABELS, _UNLABELLED = "#0072B2", "#E69F00", "#999999"
+"""Told apart without colour sight, and by their bars' names."""
+
+
+def draw(name: str, arrays: GraphArrays, path: Path) -> None:
+    """Draw degrees and labels of a graph whose edges are numbers of nodes into a PNG."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    # A matplotlibrc in the current folder may run TeX, and `$` in the name of a class is a dollar.
+    with style.context(["default", {"text.parse_math": False}]):
+        figure = Figure(figsize=(10, 4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        nodes, ends = len(arrays.labels), np.sort(arrays.edges.astype(np.int64), axis=1)
+        once = np.unique(ends[ends[:, 0] != ends[:, 1]] @ [nodes, 1])
+        degree = np.bincount(np.r_[once // nodes, once % nodes], minlength=nodes)  # without loops
+        edges, features = degree.sum() // 2, arrays.features.shape[1]
+        figure.suptitle(
+            f"{_short(name, 60)}: {nodes:,} nodes, {edges:,} edges, {features:,} features"
+        )
+        _draw_degrees(left, degree)
+        _draw_labels(right, arrays)
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        write_whole(path, lambda draft: figure.savefig(draft, format="png", dpi=120), follow=True)
+
+
+def _draw_degrees(axes, degree: np.ndarray) -> None:
+    # Bins double in width, since few nodes have most of the edges; nodes without any come first.
+    bins = [0, *2 ** np.arange(np.log2(max(degree.max(), 1)) // 1 + 2)]
+    counts = np.histogram(degree, bins)[0]
+    names = [f"{low:g}" if high - low == 1 else f"{low:g} to {high - 1:g}"
+             for low, high in zip(bins[:-1], bins[1:], strict=True)]  # fmt: skip
+    bars = axes.bar(range(len(counts)), counts, color=_DEGREES)
+    axes.bar_label(bars, [f"{count:,}" for count in counts], fontsize="small", padding=2)
+    axes.set_xticks(range(len(counts)), names, rotation=45 if len(counts) > 6 else 0, ha="center")
+    title = f"edges of a node: median {np.median(degree):g}, most {degree.max():,}"
+    axes.set(title=title, ylabel="nodes")
+    axes.margins(y=0.1)
+    axes.locator_params(axis="y", integer=True)
+
+
+def _draw_labels(axes, arrays: GraphArrays) -> None:
+    labels, names = arrays.labels, arrays.label_names
+    if (arrays.task or infer_task(labels)) in NUMBERS:
+        _draw_targets(axes, labels.reshape(len(labels), -1).T, names)
+        return
+    if labels.ndim == 2:
+        counts, unlabelled = np.nansum(labels == 1, axis=0), np.isnan(labels).all(axis=1).sum()
+        title = "nodes with each target"
+    else:
+        counts, unlabelled = np.bincount(labels[labels >= 0].astype(int)), (labels < 0).sum()
+        title = "nodes of each class"
+    names = names or tuple(map(str, range(len(counts))))
+    order = (-counts).argsort(kind="stable")[:_MOST]
+    if len(order) < len(counts):
+        title += f", the largest {_MOST} of {len(counts)}"
+    bars = [(_short(str(names[label])), int(counts[label]), _LABELS) for label in order]
+    if unlabelled:
+        bars.append(("(unlabelled)", int(unlabelled), _UNLABELLED))
+    words, lengths, colours = zip(*bars, strict=True)
+    patches = axes.barh(range(len(bars)), lengths, color=colours)
+    shares = [f"{count:,} ({count / len(labels):.1%})" for count in lengths]
+    axes.bar_label(patches, shares, fontsize="small", padding=2)
+    axes.set_yticks(range(len(bars)), words)
+    axes.invert_yaxis()
+    axes.margins(x=0.2)
+    axes.set(title=title, xlabel="nodes, and their share of all")
+    axes.locator_params(axis="x", integer=True)
+
+
+def _draw_targets(axes, targets: np.ndarray, names: tuple[str, ...] | None) -> None:
+    """Draw the distribution of each target (T, N) that is a number."""
+    unlabelled = int((~np.isfinite(targets)).all(axis=0).sum())
+    for number, target in enumerate(targets):
+        known = target[np.isfinite(target)]
+        name = _short(str(names[number])) if names else f"target {number}"
+        quantiles = np.quantile(known, [0, 1, 0.5]) if len(known) else [np.nan] * 3
+        spread = "{:.3g} to {:.3g}, median {:.3g}".format(*quantiles)
+        bins = int(np.clip(len(known) ** 0.5, 5, 40))
+        axes.hist(known, bins=bins, histtype="step", label=f"{name}: {spread}")
+    title = f"targets; {unlabelled:,} nodes ({unlabelled / targets.shape[1]:.1%}) unlabelled"
+    axes.set(title=title, ylabel="nodes")
+    axes.margins(y=0.1)
+    axes.locator_params(axis="y", integer=True)
+    axes.legend(frameon=False, fontsize="small")
+
+
+def _short(name: str, most: int = 24) -> str:
+    return printable(name)[:most]

@@ -18,7 +18,7 @@ from zoo.data.features import FEATURES
 from zoo.data.files.graph_arrays import NO_EDGES, GraphArrays, check_masks, check_room
 from zoo.data.files.prepared import read_images, read_unchecked
 from zoo.data.samples import Pooling, Samples
-from zoo.errors import ZooError, reading
+from zoo.errors import ZooError, named_in_errors, reading
 from zoo.graphs.graph_sets import StoredGraphs
 from zoo.graphs.sequences import grid_graph
 from zoo.system.cache import data_file
@@ -208,10 +208,8 @@ def _mnist() -> Path:
 
 def _graphs(name, pixels, labels, names, brightest, patch, window, skip, readout) -> Samples:
     """Return images (S, H, W[, C]) with labels (S,) as graphs of their patches."""
-    try:
+    with named_in_errors(name):
         rows = patches(pixels, patch)
-    except ZooError as error:
-        raise ZooError(f"{name}: {error}") from None
     grid = [pixel // patch for pixel in pixels.shape[1:3]]
     token = readout == "class-token"
     graph = grid_graph(*grid, window=window, skip=skip, class_token=token)

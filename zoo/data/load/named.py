@@ -19,13 +19,13 @@ from torch import Tensor
 from zoo.config.options import Count, Number
 from zoo.data.files import converters
 from zoo.data.files.graph_arrays import GraphArrays
-from zoo.data.files.graph_set_arrays import tu_folder
-from zoo.data.files.pair_folders import has_pairs
-from zoo.data.files.prepared import KEYS, read_split, write_prepared
+from zoo.data.files.prepared import KEYS, read_prepared, read_split, write_prepared
+from zoo.data.files.text_lines import has_pairs
 from zoo.data.generated import GENERATED
+from zoo.data.load.graph_sets import read_molecules, read_tu, tu_folder
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
-from zoo.data.load.readers import read_molecules, read_tu, series_of_json
+from zoo.data.load.series import series_of_json
 from zoo.data.mapped.reader import is_on_disk
 from zoo.data.samples import NUMBERS_SPLIT, Samples
 from zoo.data.snapshots import Scale, Snapshots
@@ -106,7 +106,7 @@ def _planetoid(name: str) -> Source:
 
 
 def _yandex(name: str) -> Source:
-    return Source("heterophilous", (f"{name}.npz",), converters.convert_heterophilous)
+    return Source("heterophilous", (f"{name}.npz",), lambda paths: read_prepared(*paths))
 
 
 def _shchur(name: str) -> Source:

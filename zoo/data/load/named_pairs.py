@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zoo.config.options import Count
-from zoo.data.files.pair_folders import Language, has_pairs
+from zoo.data.files.text_lines import Language, has_pairs
 from zoo.data.load.named import obtain_folder
 from zoo.sequences.data.pairs import SentencePairs, read_pairs
 from zoo.sequences.data.tokenizer import VocabularySize

@@ -1,7 +1,6 @@
 """Writing a graph on disk, also one that never fits into memory, for `zoo data prepare`."""
 
 import dataclasses
-import gzip
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,15 @@ from zoo.data.dataset import Dataset
 from zoo.data.files.text_lines import Texts
 from zoo.data.load.by_name import common_options, load_graph
 from zoo.data.load.named import path_of
-from zoo.data.mapped.array_folder import array_folder, is_array_folder
-from zoo.data.mapped.edge_list import SEPARATORS, edge_list, ending
-from zoo.data.mapped.external_sort import ranges
-from zoo.data.mapped.sbm import sbm_stream
-from zoo.data.mapped.writer import Stream, in_blocks, write_on_disk
+from zoo.data.mapped.streams import (
+    SEPARATORS,
+    array_folder,
+    edge_list,
+    ending,
+    is_array_folder,
+    sbm_stream,
+)
+from zoo.data.mapped.writer import Stream, in_blocks, ranges, write_on_disk
 from zoo.data.splits import check_built_in_split
 from zoo.errors import ZooError, reading
 from zoo.graphs.adjacency import csc
@@ -29,8 +32,6 @@ STREAMS = Table(
     "kind of graph", {"sbm": sbm_stream, "edge list": edge_list, "arrays": array_folder}
 )
 """What is never all in memory while it is written: what it is to function `-> Stream`."""
-
-_LONGEST = 1_000_000  # bytes of a line
 
 
 def prepare_on_disk(
@@ -69,8 +70,6 @@ def prepare_on_disk(
     if wrong:
         raise ZooError(f"{spec['name']}: {' '.join(map(str, wrong))}")
     with reading(Path(spec["name"]), f"an {kind}", "write a smaller --memory"):
-        if kind == "edge list" and spec.get("weights") != "ignore":
-            _refuse_node_table(source[0], spec)
         stream = STREAMS[kind](*source, **own)._replace(made=spec)
         features = spec.get("features", "raw")
         write_on_disk(stream, folder, features=features, half=half, memory=memory)
@@ -129,23 +128,8 @@ def from_dataset(data: Dataset) -> Stream:
             once = sources < targets  # the other direction and the loops are added again
             yield np.stack([sources[once], targets[once]], axis=1)
 
-    return Stream(
-        edges,
-        in_blocks(x),
-        x.shape[1],
-        data.y.numpy(),
-        data.masks and {part: mask.numpy() for part, mask in data.masks.items()},
-        data.ids,
-        data.labels,
-        data.feature_names,
-        data.task,
-        data.split,
-        data.transform,
-        x.dtype == np.float16,
-        times=data.times,
-        groups=data.groups,
-        learnt=data.learnt,
-    )
+    half, known = x.dtype == np.float16, data.arrays()
+    return Stream(known, edges, in_blocks(x), x.shape[1], data.split, data.transform, half)
 
 
 def _kind(spec: Mapping[str, Any]) -> str | None:
@@ -157,20 +141,3 @@ def _kind(spec: Mapping[str, Any]) -> str | None:
         return "arrays"
     text = path.is_file() and ending(path) in SEPARATORS and "edges" not in spec
     return "edge list" if text else None
-
-
-def _refuse_node_table(path: Path, spec: Mapping[str, Any]) -> None:
-    """Refuse a table of nodes, whose first line does not name the ends of edges."""
-    separator = spec.get("separator") or SEPARATORS[ending(path)]
-    separator = "\t" if separator == "tab" else separator
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as file:
-        lines = iter(lambda: file.readline(_LONGEST).decode("utf-8-sig", "replace"), "")
-        first = next((line for line in lines if line.partition("#")[0].strip()), "")
-    cells = first.split() if separator == r"\s+" else first.split(separator)
-    names = [cell.strip().strip('"').lower() for cell in cells]
-    of_nodes = [name for name in ("label", "id", "split") if name in names]
-    if of_nodes and not {"source", "target"} & {*names}:
-        raise ZooError(
-            f"it has a column {of_nodes[0]!r}, as a table of nodes has, and --on-disk reads a list "
-            "of edges here; leave --on-disk out, or call the columns of edges source and target."
-        )

@@ -4,7 +4,6 @@ A reader of one graph returns `GraphArrays`; those of series in time, sets of gr
 sentences return their data set. An option of a recipe is a keyword of the reader.
 """
 
-import dataclasses
 import gzip
 import zipfile
 from collections import defaultdict
@@ -12,38 +11,37 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
+import numpy as np
 from pydantic import Field
+from scipy import sparse
 
 from zoo.config.learnt_columns import Missing
-from zoo.config.options import Count, Number, Spec, Table
-from zoo.data.features import FEATURES
-from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph, read_graphs
-from zoo.data.files.graph_arrays import (
-    Direction,
-    Duplicates,
-    EdgeColumns,
-    GraphArrays,
-    Weights,
-    refuse_idle,
-)
-from zoo.data.files.graph_set_arrays import read_tu_folder, tu_folder
-from zoo.data.files.matrices import from_scipy, read_coordinates
-from zoo.data.files.pair_folders import has_pairs
+from zoo.config.options import Spec, Table
+from zoo.data.files.dgl_and_pyg import count_graphs_in_bin, is_list, read_graph
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, refuse_idle
 from zoo.data.files.prepared import read_unchecked
-from zoo.data.files.text_lines import read_terms
+from zoo.data.files.text_lines import has_pairs, read_terms
+from zoo.data.load.graph_sets import (
+    has_smiles,
+    read_graph_tables,
+    read_list,
+    read_molecules,
+    read_tu,
+    tu_folder,
+)
+from zoo.data.load.series import series_of_json, series_of_table
 from zoo.data.mapped.reader import is_on_disk, read_whole
-from zoo.data.samples import Samples, Separate
-from zoo.data.snapshots import Scale, Snapshots
-from zoo.data.tables.columns import TERMS, Columns, Names, Numbers, list_names
-from zoo.data.tables.graphs_nodes_edges import has_graph_table, read_graphs_nodes_edges
-from zoo.data.tables.molecules import has_smiles, read_molecule_table
+from zoo.data.samples import Separate
+from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
-from zoo.data.tables.nodes_and_edges import read_node_table, read_tables
-from zoo.data.tables.read import SUFFIXES, CsvFormat, Decimal, Separator
-from zoo.data.tables.series import read_series_table
-from zoo.data.tables.series_json import read_series_json
-from zoo.errors import ZooError, reading
+from zoo.data.tables.nodes_and_edges import (
+    has_graph_table,
+    read_node_table,
+    read_tables,
+)
+from zoo.data.tables.read import SUFFIXES, CsvFormat
+from zoo.errors import ZooError
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels
 
@@ -52,313 +50,11 @@ GraphTask = Literal[tuple(GRAPH_METRICS)]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
-def series_of_table(
-    path: Path,
-    *,
-    time: str,
-    target: str,
-    id: str | None = None,
-    columns: Names | None = None,
-    edges: str | None = None,
-    edge_columns: Pair | None = None,
-    lags: Count = 8,
-    horizon: Count = 1,
-    scale: Scale = "none",
-    period: Count | None = None,
-    date_format: str | None = None,
-    step: str | None = None,
-    missing: Literal["refuse", "unknown"] = "refuse",
-    weight: str | None = None,
-    weights: Weights = None,
-    duplicates: Duplicates = "mean",
-    direction: Direction = "both",
-    separator: Separator | None = None,
-    decimal: Decimal = "point",
-    task: Forecasting = FORECASTING,
-) -> Snapshots:
-    """Read a table with a column of times: a row for each node and time, in any order.
+_COLUMNS = {"pattern": 2, "integer": 3, "real": 3, "double": 3}
+_HALVES = {"general": None, "symmetric": 1, "hermitian": 1, "skew-symmetric": -1}
+"""What the other half of a matrix is of the one in the file; None: all of it is there."""
 
-    Args:
-        path: a CSV or Parquet table.
-        time: column of times: dates, or whole numbers.
-        target: column of the numbers that are predicted.
-        id: column that says which node a row is of; left out, there is one.
-        columns: further columns of numbers that are read.
-        edges: a table of edges between ids; left out, there are none. With the column `time` they
-            are those of each time, and stay until the next time that has some.
-        edge_columns: its two columns of ids; left out, `source` and `target`.
-        lags: values of each column that are read, up to the present one.
-        horizon: values that are predicted at once.
-        scale: `standard` divides what is read of a node by its deviation at times of training.
-        period: steps to the same season again; left out, as the steps say: 12 months, 7 days.
-        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2026-03-31 or 31.3.2026.
-        step: of the times, such as D, B, W-MON, MS or h; left out, as most times have it.
-        missing: `unknown` takes times that have no row; else they are refused.
-        weight: column of the table of edges: how much an edge counts.
-        weights: `use` its only other column, or `ignore` all others.
-        duplicates: what the weights of an edge that is there more than once become.
-        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
-        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
-        task: what for; there is one word for it.
-    """
-    with reading(path, "a table of series"):
-        series = read_series_table(
-            path, time=time, target=target, id=id, columns=list_names(columns) or [], edges=edges,
-            edge_columns=edge_columns, date_format=date_format, step=step,
-            missing=missing, weight=weight, weights=weights,
-            csv_format=CsvFormat(separator, decimal),
-        )  # fmt: skip
-    return Snapshots.of(
-        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
-        direction=direction, duplicates=duplicates,
-    )  # fmt: skip
-
-
-def series_of_json(
-    path: Path,
-    *,
-    lags: Count = 8,
-    horizon: Count = 1,
-    scale: Scale = "none",
-    period: Count | None = None,
-    weights: Weights = None,
-    direction: Direction = "both",
-    task: Forecasting = FORECASTING,
-) -> Snapshots:
-    """Read a JSON file of PyTorch Geometric Temporal.
-
-    Args:
-        path: the `.json`.
-        lags: values of each node that are read, up to the present one.
-        horizon: values that are predicted at once.
-        scale: `standard` divides what is read of a node by its deviation at times of training.
-        period: times to the same season again, if there are any.
-        weights: `use` or `ignore` those of edges.
-        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        task: what for; there is one word for it.
-    """
-    series = read_series_json(path, weights)
-    return Snapshots.of(
-        path.stem, series, lags=lags, horizon=horizon, scale=scale, period=period,
-        direction=direction,
-    )  # fmt: skip
-
-
-def read_tu(
-    path: Path,
-    *,
-    features: Annotated[Spec, FEATURES] = "raw",
-    degrees: Number | None = None,
-    edge_features: Literal["use", "ignore"] = "use",
-    readout: Literal["mean"] | None = None,
-    label: Names | None = None,
-    labels: Labels = "use",
-    task: GraphTask | None = None,
-) -> Samples:
-    """Read a set of graphs with labels of their own, in the files of the TU collection.
-
-    Args:
-        path: a folder with `DS_A.txt`, `DS_graph_indicator.txt`, `DS_graph_labels.txt` and others.
-        features: what is done to the features first.
-        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
-            nodes have neither labels nor attributes, or all the same.
-        edge_features: labels and attributes of edges, if there are some.
-        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
-        label: which columns of the labels, or attributes, of graphs are predicted, such as
-            `attribute 0`; left out, all.
-        labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
-        task: what the labels are for; left out, classes, numbers where there are attributes of
-            graphs alone.
-    """
-    with reading(path, "a set of graphs of the TU collection"):
-        arrays = read_tu_folder(
-            path, degrees, labels=labels == "use", label=list_names(label), task=task
-        )
-        if edge_features == "ignore":
-            arrays = arrays._replace(edge_features=None, edge_feature_names=None)
-        return Samples.of_graphs(path.name, arrays).transformed(features)
-
-
-def read_list(
-    path: Path,
-    *,
-    features: Annotated[Spec, FEATURES] = "raw",
-    label: Names | None = None,
-    labels: Labels = "use",
-    feature: str | None = None,
-    weight: str | None = None,
-    weights: Weights = None,
-    edge_features: Names | None = None,
-    degrees: Number | None = None,
-    duplicates: Duplicates = "mean",
-    direction: Direction = "both",
-    readout: Literal["mean"] | None = None,
-    task: GraphTask | None = None,
-) -> Samples:
-    """Read a list of graphs with a label each, as PyTorch or DGL saves it.
-
-    `torch.save([data.to_dict() for data in graphs], path)`, or what PyG keeps in its folder
-    `processed`, where `task` says so; `dgl.save_graphs(path, graphs, {"labels": classes})`.
-
-    Args:
-        path: the `.pt` or `.bin`.
-        features: what is done to the features first.
-        label: the tensor that is the label of a graph, left out `y` or `label`; in a `.bin` which
-            of the labels that were saved with the graphs, left out the only ones. Of several names
-            each is a number that is predicted.
-        labels: `ignore` reads graphs that are to be predicted: their labels may not be there.
-        feature: the node data that is the features; left out, `x`, `feat` and the like.
-        weight: the edge data that is their weight, such as `edge_weight`.
-        weights: `ignore` reads the graphs without weights of edges.
-        edge_features: the edge data that are features, such as `edge_attr`.
-        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
-            nodes have no features, or all the same.
-        duplicates: what the weights of an edge that is there more than once become.
-        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
-        task: what the labels are for; left out, classes, or targets of 0 and 1 where a graph has
-            several.
-    """
-    choice = EdgeColumns.of(weight, weights, edge_features)
-    with reading(path, "a list of graphs"):
-        arrays = read_graphs(
-            path, list_names(label), feature, choice, degrees, task, labels == "use"
-        )
-        data = Samples.of_graphs(path.stem, arrays, "mean", duplicates, direction)
-        return data.transformed(features)
-
-
-def read_graph_tables(
-    path: Path,
-    *,
-    graph_column: str = "graph",
-    id: str = "id",
-    label: Names | None = None,
-    labels: Labels = "use",
-    split_column: str | None = None,
-    time_column: str | None = None,
-    group_column: str | None = None,
-    columns: Names | None = None,
-    one_hot: Names | None = None,
-    text: Names | None = None,
-    dates: Names | None = None,
-    date_format: str | None = None,
-    vectors: Names | None = None,
-    missing: Missing = "refuse",
-    terms: Count = TERMS,
-    numbers: Numbers = "standard",
-    language_model: str | None = None,
-    unknown: str | int | None = None,
-    source: str = "source",
-    target: str = "target",
-    weight: str | None = None,
-    weights: Weights = None,
-    edge_features: Names | None = None,
-    degrees: Number | None = None,
-    duplicates: Duplicates = "mean",
-    direction: Direction = "both",
-    separator: Separator | None = None,
-    decimal: Decimal = "point",
-    readout: Literal["mean"] | None = None,
-    task: GraphTask | None = None,
-) -> Samples:
-    """Read a set of graphs from tables `graphs`, `nodes` and `edges`, in CSV or Parquet.
-
-    Args:
-        path: the folder that has them.
-        graph_column: column of nodes: the name of the graph of each; of edges too, where nodes of
-            several graphs have the same id; of graphs their own, where it is there.
-        id: column of nodes: what each is called in its graph; of graphs their names, where they
-            have no column `graph`.
-        label: column of graphs, or list of several: the class, or the number to predict.
-        labels: `ignore` reads graphs that are to be predicted: this column is not looked at.
-        split_column: column of graphs: train, val, test, or nothing. Left out, `split`, or a mask
-            for each part, such as `train_mask`.
-        time_column: column of graphs: when each came, a date or a number, for `split: time`.
-        group_column: column of graphs: what each belongs to, for `split: group`.
-        columns: columns of nodes that are features; left out, all others that have a name.
-        one_hot: columns of kinds of things among them, each value of which becomes a column.
-        text: columns of text among them, whose terms become columns (TF-IDF).
-        dates: columns of dates among them.
-        date_format: how dates are written, such as `%d/%m/%Y`; left out, 2024-03-31 or 31.3.2024.
-        vectors: columns of several numbers among them, such as [0.5, 1] or 0.5 1.
-        missing: what becomes of empty cells of numbers and dates; `indicator` writes 0 and says
-            where in a column of its own, `mean` is that of the nodes of training graphs.
-        terms: the most terms of a column of text, the most frequent first.
-        numbers: `standard` gives numbers mean 0 and deviation 1, by the nodes of training graphs;
-            columns of 0 and 1 stay as they are. `raw`: all do.
-        language_model: folder of one in the layout of Hugging Face: its vectors of the columns of
-            `text` are features, in the place of terms.
-        unknown: what stands for a label that is not known, beside an empty cell.
-        source: column of edges: the id of one end.
-        target: column of edges: the id of the other end.
-        weight: column of edges: how much each counts, from 0.
-        weights: `ignore` reads the table of edges without its other columns.
-        edge_features: columns of edges that are features: numbers, true and false, or lists of
-            numbers in Parquet.
-        degrees: columns for the degrees of nodes, up to this one, 0 for none; left out, 64 where
-            nodes have no features, or all the same.
-        duplicates: what the weights of an edge that is there more than once become.
-        direction: of edges: `both`, `in`, `out`, or `separate`, which gcn, sage and gat tell apart.
-        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
-        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
-        readout: `mean` of the logits of its nodes; left out, `readout` of the recipe.
-        task: what the labels are for; left out, classes, or several targets.
-    """
-    choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
-                     vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
-    edge_columns = EdgeColumns.of(weight, weights, edge_features)
-    with reading(path, "a folder of tables of graphs"):
-        arrays = read_graphs_nodes_edges(
-            path, choice, graph_column, (source, target), edge_columns,
-            CsvFormat(separator, decimal), degrees,
-        )  # fmt: skip
-        return Samples.of_graphs(path.resolve().name, arrays, "mean", duplicates, direction)
-
-
-def read_molecules(
-    path: Path,
-    *,
-    smiles: str | None = None,
-    id: str = "id",
-    label: Names | None = None,
-    labels: Labels = "use",
-    split_column: str | None = None,
-    unknown: str | int | None = None,
-    separator: Separator | None = None,
-    decimal: Decimal = "point",
-    task: GraphTask | None = None,
-) -> Samples:
-    """Read a table with a column of SMILES: molecules, graphs of atoms and bonds, by RDKit.
-
-    Molecules that cannot be read are told, and have an empty row in predictions.
-
-    Args:
-        path: a CSV or Parquet table.
-        smiles: column of SMILES; left out, that which is called so, in whatever case.
-        id: column of what each molecule is called; left out, `id`, or the number of its row from 0.
-        label: column, or several, of what is predicted; left out, `label`, or the other columns
-            of numbers where they can be nothing else.
-        labels: `ignore` reads molecules that are to be predicted: this column is not looked at.
-        split_column: column of train, val, test, or nothing. Left out, `split`, or a mask for each
-            part, such as `train_mask`.
-        unknown: what stands for a label that is not known, beside an empty cell.
-        separator: of the cells of a CSV, a character or `tab`; left out, a comma (`.tsv`: a tab).
-        decimal: what stands before the digits of a fraction in a CSV: `point` or `comma`.
-        task: what the labels are for; left out, as these say.
-    """
-    choice = Columns(id, label, split_column, [], unknown=unknown, task=task, decimal=decimal,
-                     unlabelled=labels == "ignore")  # fmt: skip
-    with reading(path, "a table of molecules"):
-        table = read_molecule_table(path, smiles, choice, CsvFormat(separator, decimal))
-        data = Samples.of_graphs(path.stem, table.graphs)
-    return dataclasses.replace(
-        data, ids=table.ids, smiles=table.smiles, unread=table.unread,
-        masks=table.masks and {part: torch.from_numpy(mask) for part, mask in table.masks.items()},
-        split="benchmark" if table.masks else data.split,
-    )  # fmt: skip
+_LONGEST = 10_000  # bytes of a line
 
 
 def read_npz(path: Path, task: str | None, *, weights: Weights = None) -> GraphArrays:
@@ -397,8 +93,6 @@ def read_matrix(
             `raw` leaves them as they are.
         weights: `use` weighs edges by the values of the matrix, `ignore` reads it without.
     """
-    from scipy import sparse
-
     of_scipy = path.suffix.lower() == ".npz"
     adjacency, symmetric = (sparse.load_npz(path), False) if of_scipy else read_coordinates(path)
     of_nodes = None
@@ -406,9 +100,58 @@ def read_matrix(
         refuse_idle("a table of nodes", "nodes", label=label)
     else:
         choice = Columns(label=label, task=task, numbers=numbers, unlabelled=labels == "ignore")
-        of_nodes = read_node_table(user_path(nodes), choice, CsvFormat())
+        of_nodes = read_node_table(user_path(nodes), choice)
     arrays = from_scipy(adjacency, of_nodes, weights, task)
     return arrays._replace(form="undirected" if symmetric else None)
+
+
+def read_coordinates(path: Path) -> tuple[sparse.coo_array, bool]:
+    """Return the entries of a matrix, and whether it is symmetric and lists one of each pair.
+
+    That is a line that says what follows, the size, then a line per entry. SciPy's own reader ends
+    the process on some damaged files, so the few lines are read here.
+
+    Raises:
+        ZooError: the file is no sparse matrix of numbers, is cut short or damaged.
+    """
+    with path.open("rb") as file:
+        banner = file.readline(_LONGEST).lower().split()
+        if banner and banner[0].startswith(b"\x1f\x8b"):
+            raise ZooError("the file is packed by gzip, which is not read here; unpack it, gunzip.")
+        if banner[:3] != [b"%%matrixmarket", b"matrix", b"coordinate"] or len(banner) != 5:
+            raise ZooError(
+                "this is no sparse Matrix Market file: its first line should be "
+                "%%MatrixMarket matrix coordinate pattern general, or real, or symmetric."
+            )
+        kind, form = (word.decode(errors="replace") for word in banner[3:])
+        if kind not in _COLUMNS or form not in _HALVES:
+            raise ZooError(
+                f"the matrix is {kind} {form}, which is not read; write it as "
+                f"{', '.join(_COLUMNS)}, and {', '.join(_HALVES)}."
+            )
+        columns, half = _COLUMNS[kind], _HALVES[form]
+        line = file.readline(_LONGEST)
+        while line.startswith(b"%") or (line and not line.strip()):
+            line = file.readline(_LONGEST)
+        rows, width, count = map(int, line.split())
+        lines = [line for line in file if line.strip() and not line.startswith(b"%")]
+    if len(lines) != count:
+        raise ZooError(
+            f"the file is damaged: it says {count:,} entries and lists {len(lines):,}. Write it "
+            "again."
+        )
+    table = np.loadtxt(lines, ndmin=2) if lines else np.zeros((0, columns))
+    places = table[:, :2].astype(np.int64) - 1
+    if table.shape[1] != columns or (places < 0).any() or (places >= (rows, width)).any():
+        raise ZooError(
+            f"an entry leaves the matrix, {rows:,} by {width:,}, or has not {columns} numbers; "
+            "rows and columns are counted from 1."
+        )
+    values = table[:, 2] if columns == 3 else np.ones(count)
+    if half == -1:
+        places = np.concatenate([places, places[:, ::-1]])
+        values = np.concatenate([values, -values])
+    return sparse.coo_array((values, tuple(places.T)), shape=(rows, width)), half == 1
 
 
 def read_attributed(

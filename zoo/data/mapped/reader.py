@@ -15,7 +15,11 @@
 Nothing is ever unpickled.
 """
 
+import os
+import shutil
+import tempfile
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +33,9 @@ from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Spec
 from zoo.data.dataset import Dataset
 from zoo.data.files.graph_arrays import PARTS, GraphArrays, check_masks
-from zoo.data.mapped.array_file import map_array
 from zoo.data.tables.read import SUFFIXES
-from zoo.dgl import HAS_DGL, DGLGraph, dgl
-from zoo.errors import ZooError
+from zoo.dgl import HAS_DGL, dgl
+from zoo.errors import ZooError, cause
 from zoo.graphs.adjacency import csc
 from zoo.system.memory import available_memory
 from zoo.tasks.labels import NODE_METRICS, check_labels, check_task
@@ -211,11 +214,7 @@ def read_whole(path: Path, task: str | None) -> GraphArrays:
     targets = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     once = indices < targets
     edges = np.stack([indices[once], targets[once]], axis=1)
-    masks = data.masks and {part: mask.numpy() for part, mask in data.masks.items()}
-    x = data.x.float().numpy()
-    names = data.labels, data.feature_names
-    arrays = GraphArrays(edges, data.y.numpy(), x, masks, data.ids, *names, data.task)
-    return arrays._replace(times=data.times, groups=data.groups, learnt=data.learnt)
+    return data.arrays()._replace(edges=edges, features=data.x.float().numpy())
 
 
 def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:
@@ -228,7 +227,13 @@ def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:
         raise ZooError(f"labels.npy holds {labels.max()}, and there are {meta.classes} classes.")
     masks = _read_masks(arrays, meta)
     none = torch.empty(0, dtype=getattr(torch, indices.dtype.name))
-    graph = _unread_graph((_tensor(indptr), _tensor(indices), none), meta.nodes)
+    lists = (_tensor(indptr), _tensor(indices), none)
+    if HAS_DGL:  # whose `dgl.graph` would read all to find the largest: `zoo data check` does that
+        graph = dgl.convert.create_from_edges(
+            "csc", lists, "_N", "_E", "_N", meta.nodes, meta.nodes
+        )
+    else:
+        graph = dgl.graph(("csc", lists), num_nodes=meta.nodes)
     return Dataset(
         name=folder.resolve().name,
         graph=mark_canonical(graph),
@@ -247,16 +252,6 @@ def _dataset(folder: Path, meta: Meta, task: str) -> Dataset:
         groups=arrays.get("groups"),
         learnt=meta.learnt and tuple(meta.learnt),
     )
-
-
-def _unread_graph(lists: tuple[torch.Tensor, ...], nodes: int) -> DGLGraph:
-    """Return the graph of these lists by target; none of the indices is read.
-
-    `dgl.graph` of DGL would read all to find the largest: `zoo data check` does that.
-    """
-    if not HAS_DGL:
-        return dgl.graph(("csc", lists), num_nodes=nodes)
-    return dgl.convert.create_from_edges("csc", lists, "_N", "_E", "_N", nodes, nodes)
 
 
 def _map(folder: Path, name: str, meta: Meta) -> np.ndarray:
@@ -310,3 +305,38 @@ def _tensor(array: np.ndarray) -> Tensor:
         # Mapped for reading only: a map that may be written to counts as memory in use.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array)
+
+
+def map_array(path: Path, member: str | None = None) -> np.ndarray:
+    """Map the array of an `.npy` file for reading, or of a member of an `.npz`.
+
+    A member is unpacked first, into a file beside the archive that is gone with the array.
+
+    Raises:
+        ZooError: there is no such file, or it is no plain array of numbers, or a part of one.
+    """
+    try:
+        if member is None:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            folder = path.parent if os.access(path.parent, os.W_OK) else None
+            with (
+                zipfile.ZipFile(path) as archive,
+                archive.open(f"{member}.npy") as packed,
+                tempfile.NamedTemporaryFile(suffix=".npy", dir=folder) as file,
+            ):
+                shutil.copyfileobj(packed, file)
+                file.flush()
+                array = np.load(file.name, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise ZooError(f"there is no file {path.name}; copy it again, or write its path.") from None
+    except (OSError, MemoryError):  # which say nothing of the file
+        raise
+    except Exception as error:  # numpy and zipfile raise what the bytes suggest
+        raise ZooError(
+            f"{path.name} is damaged, cut short, or no plain array of numbers ({cause(error)}); "
+            "copy or write it again."
+        ) from None
+    if not isinstance(array, np.ndarray):
+        raise ZooError(f"{path.name} is no .npy file but an archive; copy or write it again.")
+    return array

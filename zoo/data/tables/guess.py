@@ -7,6 +7,7 @@ becomes of gaps. Training applies none of them.
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,6 @@ import numpy as np
 
 from zoo.config.yaml_lines import line_text
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.tables.cells import kind_of, parse_numbers, parse_texts
 from zoo.data.tables.columns import (
     KINDS,
     LABELS,
@@ -25,10 +25,25 @@ from zoo.data.tables.columns import (
     label_word,
     list_names,
 )
-from zoo.data.tables.dates import parse_dates
-from zoo.data.tables.graphs_nodes_edges import TABLES, has_graph_table
-from zoo.data.tables.nodes_and_edges import ENDS, WEIGHTS, find_table, kinds_of
-from zoo.data.tables.read import CsvFormat, guess_separator, is_index, read_header, read_table
+from zoo.data.tables.nodes_and_edges import (
+    ENDS,
+    TABLES,
+    WEIGHTS,
+    find_table,
+    has_graph_table,
+    kinds_of,
+)
+from zoo.data.tables.read import (
+    CsvFormat,
+    guess_separator,
+    is_index,
+    kind_of,
+    parse_dates,
+    parse_numbers,
+    parse_texts,
+    read_header,
+    read_table,
+)
 from zoo.errors import Finding, ZooError, brief, reading
 from zoo.system.files import user_path
 from zoo.tasks.labels import Unit, doubtful
@@ -67,6 +82,14 @@ class Tables(NamedTuple):
     edges: list["DataFrame"]
     unit: Unit = "node"
 
+    def all(self) -> list["DataFrame"]:
+        """Return all of them."""
+        return [*self.labelled, *self.nodes, *self.edges]
+
+    def numbers(self) -> int:
+        """Return how many columns are numbers."""
+        return sum(kind_of(frame[name]) == "number" for frame in self.all() for name in frame)
+
 
 def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     """Return what tables need said and no option says; `values` of each finding are options.
@@ -77,12 +100,19 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     """
     findings: list[Finding] = []
     with contextlib.suppress(ZooError), reading(path, "tables"):  # which the reader tells
-        findings += _guess_separator(path, given)
+        nodes = _paths(path, given.get("edges"))["nodes"][0]
+        if "separator" not in given and (mark := guess_separator(nodes)):
+            found = f"{nodes.name} has {mark!r} between its cells"
+            findings.append(_proposal(found, separator=mark))
         tables = _read(path, {**given, **proposed(findings)})
-        for found in _guess_decimal(tables, given):
-            other = _read(path, {**given, **proposed([*findings, found])})
-            if _count_numbers(other) > _count_numbers(tables):  # none has a point
-                findings, tables = [*findings, found], other
+        frames = () if "decimal" in given else tables.all()
+        names = [name for frame in frames for name in frame if has_decimal_commas(frame[name])]
+        if names := [*dict.fromkeys(names)]:
+            found = f"a comma before the digits of a fraction in {', '.join(map(repr, names))}"
+            commas = _proposal(found, decimal="comma")
+            other = _read(path, {**given, **proposed([*findings, commas])})
+            if other.numbers() > tables.numbers():  # none has a point
+                findings, tables = [*findings, commas], other
         for guess in _GUESSES:
             findings += guess(tables, {**given, **proposed(findings)})
     return findings
@@ -178,29 +208,6 @@ def _listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-# How a CSV is written
-
-
-def _guess_separator(path: Path, given: Mapping[str, Any]) -> list[Finding]:
-    nodes = _paths(path, given.get("edges"))["nodes"][0]
-    if "separator" in given or not (mark := guess_separator(nodes)):
-        return []
-    return [_proposal(f"{nodes.name} has {mark!r} between its cells", separator=mark)]
-
-
-def _guess_decimal(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
-    frames = () if "decimal" in given else (*tables.labelled, *tables.nodes, *tables.edges)
-    names = {name: None for frame in frames for name in frame if has_decimal_commas(frame[name])}
-    found = f"a comma before the digits of a fraction in {', '.join(map(repr, names))}"
-    return [_proposal(found, decimal="comma")] if names else []
-
-
-def _count_numbers(tables: Tables) -> int:
-    """Return how many columns are numbers."""
-    frames = (*tables.labelled, *tables.nodes, *tables.edges)
-    return sum(kind_of(frame[name]) == "number" for frame in frames for name in frame)
-
-
 # Ids, and the ends of edges
 
 
@@ -226,13 +233,10 @@ def _guess_ids(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     for id in ids if known else [*ids, None]:
         if found := _ends(tables, names, id):
             of_ids = [] if known else [_id_of(id, sum(map(len, tables.nodes)))]
-            return [*of_ids, *([] if said else [_ends_of(*found)])]
+            text = f"{found[0]!r} and {found[1]!r} hold ids of nodes"
+            ends = [] if said else [_proposal(text, source=found[0], target=found[1])]
+            return [*of_ids, *ends]
     return []  # the reader says what it misses
-
-
-def _ends_of(source: str, target: str) -> Finding:
-    found = f"{source!r} and {target!r} hold ids of nodes"
-    return _proposal(found, source=source, target=target)
 
 
 def _shared(frames: list["DataFrame"]) -> list[str]:
@@ -302,13 +306,25 @@ def _guess_weight(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
             and all(_may_weigh(name, frame[name]) for frame in tables.edges)]  # fmt: skip
     named = [name for name in able if name.lower() in WEIGHTS]
     chosen = named or able
-    if len(chosen) == 1:
-        found = f"{chosen[0]!r} of edges holds numbers from 0"
+    if len(chosen) == 1 and (named or _STRENGTH & {*_WORD.findall(chosen[0].lower())}):
+        found = f"{chosen[0]!r} of edges holds numbers from 0: the larger, the stronger the link"
         return [_proposal(found, weight=chosen[0])]
     found = f"{_listed(dict.fromkeys(others))} of edges may be left unread"
-    if able:
+    if len(able) == 1:
+        found += f"; if a larger {able[0]!r} is a stronger link, write `weight={able[0]}` instead"
+    elif able:
         found += f"; or one of {_listed(able)} is their `weight`, or `edge_features` name several"
     return [_proposal(found, weights="ignore")]
+
+
+_WORD = re.compile(r"[a-z]+")
+
+_STRENGTH = {
+    "amount", "amounts", "calls", "confidence", "count", "counts", "freq", "frequency", "messages",
+    "n", "number", "orders", "probability", "score", "scores", "similarity", "strength", "sum",
+    "times", "total", "trips", "value", "values", "visits", "volume",
+}  # fmt: skip
+"""Words in the name of a column of which more is a stronger link; of days or metres it is not."""
 
 
 def _may_weigh(name: str, column: "Series") -> bool:

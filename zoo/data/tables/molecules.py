@@ -6,41 +6,15 @@ embeddings of the properties there. The columns are the same whatever molecules 
 weights of one set read another.
 """
 
-import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from zoo.data.files.graph_arrays import NO_EDGES, check_ids
-from zoo.data.files.graph_set_arrays import GraphSetArrays, check_graph_set
-from zoo.data.tables.cells import kind_of, parse_texts
-from zoo.data.tables.columns import Columns
-from zoo.data.tables.nodes_and_edges import label_words, read_node_table
-from zoo.data.tables.read import (
-    CsvFormat,
-    Decimal,
-    check_columns,
-    is_index,
-    read_header,
-    read_table,
-)
+from zoo.data.files.graph_arrays import GraphSetArrays
 from zoo.errors import ZooError, brief, optional
-from zoo.tasks.labels import (
-    GRAPH_BINARY,
-    GRAPH_MULTILABEL,
-    GRAPH_REGRESSION,
-    GRAPHS,
-    check_fit,
-    check_labels,
-)
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pandas import Series
 
 _SHOWN = 3  # molecules that are named in one sentence
 _LOG = logging.getLogger(__name__)
@@ -144,33 +118,14 @@ def encode(things: Sequence[Any], properties: Sequence[Property]) -> np.ndarray:
     return columns
 
 
-class Molecules(NamedTuple):
-    """The graphs of S molecules of N atoms and E bonds together.
-
-    Attributes:
-        bonds: (E, 2) numbers of atoms, counted over all molecules; each bond once.
-        owners: (N,) the molecule of each atom, 0 to S-1, in increasing order.
-        atom_features: (N, 174) fp32.
-        bond_features: (E, 13) fp32.
-        read: (M,) bool: which of M SMILES have been read, S of them.
-    """
-
-    bonds: np.ndarray
-    owners: np.ndarray
-    atom_features: np.ndarray
-    bond_features: np.ndarray
-    read: np.ndarray
-
-
-def molecules_of(smiles: Sequence[str], where: str) -> Molecules:
+def molecules_of(smiles: Sequence[str], where: str) -> tuple[GraphSetArrays, np.ndarray]:
     """Return the graphs of SMILES; those that cannot be read are counted and told in one line.
+
+    Of M SMILES the S that have been read are a set of graphs, whose labels are unknown; which they
+    are is said for each, (M,) bool. A row of edges is a bond, each once.
 
     Hydrogens are no atoms of the graph but where SMILES needs them, as `[2H]` and `[H][H]`. A
     molecule may be of several fragments, `[Na+].[Cl-]`, and need not have bonds.
-
-    Args:
-        smiles: M of them.
-        where: what they are called in messages.
 
     Raises:
         ZooError: RDKit is not installed, or can read none of them.
@@ -201,14 +156,15 @@ def molecules_of(smiles: Sequence[str], where: str) -> Molecules:
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
     counts = [molecule.GetNumBonds() for molecule in molecules]
-    return Molecules(
-        np.array(ends, np.int64).reshape(-1, 2) + np.repeat(starts, counts)[:, None]
-        if ends else NO_EDGES,
+    return GraphSetArrays(
+        np.array(ends, np.int64).reshape(-1, 2) + np.repeat(starts, counts)[:, None],
         np.repeat(np.arange(len(sizes)), sizes),
         encode(atoms, ATOM),
-        encode(bonds, BOND),
-        read,
-    )  # fmt: skip
+        np.full(len(sizes), -1),
+        edge_features=encode(bonds, BOND),
+        feature_names=column_names(ATOM),
+        edge_feature_names=column_names(BOND),
+    ), read  # fmt: skip
 
 
 def _reason(smiles: str) -> str:
@@ -235,159 +191,3 @@ def scaffolds(smiles: tuple[str, ...]) -> np.ndarray:
     murcko = optional("rdkit.Chem.Scaffolds.MurckoScaffold", "molecules", "split scaffold")
     with optional("rdkit.rdBase", "molecules", "split scaffold").BlockLogs():
         return np.array([murcko.MurckoScaffoldSmiles(smiles=text.strip()) for text in smiles])
-
-
-# The table
-
-
-class MoleculeTable(NamedTuple):
-    """A table of M rows, of which S have molecules that were read.
-
-    Attributes:
-        graphs: the molecules, with their labels.
-        smiles: of each (S,).
-        ids: (S,) what each is called; None: there is no such column.
-        masks: of a split that comes with the table, part to (splits, S) bool; None: there is none.
-        unread: the other rows to their ids, which are their numbers where there are none.
-    """
-
-    graphs: GraphSetArrays
-    smiles: tuple[str, ...]
-    ids: np.ndarray | None
-    masks: dict[str, np.ndarray] | None
-    unread: dict[int, Any]
-
-
-def smiles_column(names: Sequence[str]) -> str | None:
-    """Return the column called smiles in whatever case, or the only one with this in its name.
-
-    None if there is none.
-
-    >>> smiles_column(["id", "Canonical_SMILES", "logP"])
-    'Canonical_SMILES'
-    """
-    called = [name for name in names if "smiles" in name.lower()]
-    exact = [name for name in called if name.strip().lower() == "smiles"]
-    return exact[0] if exact else called[0] if len(called) == 1 else None
-
-
-def has_smiles(path: "Path", csv_format: CsvFormat) -> bool:
-    """Return whether a file is a table with a column called smiles."""
-    try:
-        return smiles_column(read_header(path, csv_format)) is not None
-    except (ZooError, OSError):  # which is told where the file is read
-        return False
-
-
-def read_molecule_table(
-    path: "Path", smiles: str | None, choice: Columns, csv_format: CsvFormat
-) -> MoleculeTable:
-    """Read a table of molecules.
-
-    Args:
-        path: a `.csv`, `.tsv` or `.parquet`.
-        smiles: the column of SMILES; None: that which is called so.
-        choice: what the other columns are.
-        csv_format: how a CSV is written.
-
-    Raises:
-        ZooError: a column is missing, labels are not those of the task, no SMILES can be read.
-    """
-    names = read_header(path, csv_format)
-    smiles = smiles or smiles_column(names) or "smiles"
-    check_columns([smiles], names, path.name, "smiles")
-    texts = parse_texts(read_table(path, {smiles}, [smiles], csv_format)[smiles], None).tolist()
-    if not texts:
-        raise ZooError(f"{path.name} has no rows; write one for each molecule.")
-    label, task = choose_labels(path, smiles, choice, csv_format)
-    choice = dataclasses.replace(choice, label=label, task=task)
-    rows = read_node_table(path, choice, csv_format)
-    molecules = molecules_of(texts, path.name)
-    read, count = molecules.read, len(texts)
-    ids = np.arange(count) if rows.ids is None else check_ids(rows.ids, count)
-    labels = check_labels(rows.labels, task)
-    check_fit(labels, task or GRAPHS)
-    graphs = GraphSetArrays(
-        molecules.bonds, molecules.owners, molecules.atom_features, labels[read], rows.label_names,
-        molecules.bond_features, column_names(ATOM), column_names(BOND), task=task or GRAPHS,
-    )  # fmt: skip
-    return MoleculeTable(
-        check_graph_set(graphs),
-        tuple(text for text, ok in zip(texts, read, strict=True) if ok),
-        None if rows.ids is None else ids[read],
-        rows.masks and {part: mask[:, read] for part, mask in rows.masks.items()},
-        {row: ids[row].item() for row in np.flatnonzero(~read).tolist()},
-    )
-
-
-def choose_labels(
-    path: "Path", smiles: str, choice: Columns, csv_format: CsvFormat
-) -> tuple[list[str], str | None]:
-    """Return the columns of labels of a table of molecules, and the task; what is guessed is told.
-
-    Where no column is named and none is called `label`, it is the only other column of numbers, or
-    all of them where these hold nothing but 0 and 1. Where no task is named, one column of 0 and 1
-    is binary, several are many targets, fractions are numbers to predict and words are classes.
-
-    Args:
-        path: of the table.
-        smiles: the column of SMILES.
-        choice: which columns are labels, ids or the split, and what stands for unknown.
-        csv_format: how a CSV is written.
-
-    Raises:
-        ZooError: there are several columns of numbers, or whole numbers that may be classes.
-    """
-    roles = choice.roles(names := read_header(path, csv_format))
-    if choice.unlabelled:
-        return [], choice.task
-    columns = roles.labels
-    check_columns(columns, names, path.name, "label")
-    others = {smiles, choice.id, roles.split, *roles.masks}
-    wanted = columns or [name for name in names if not (name in others or is_index(name))]
-    table = read_table(path, {*columns}, wanted, csv_format)
-    if not columns:
-        wanted = [name for name in wanted if kind_of(table[name]) == "number"]
-    values = {name: _known_values(table[name], choice) for name in wanted}
-    if not columns and len(wanted) > 1 and not all(map(_is_binary, values.values())):
-        shown = ", ".join(map(repr, wanted[:5])) + (", ..." if len(wanted) > 5 else "")
-        raise ZooError(
-            f"{path.name}: several columns hold numbers, {shown}; say which is to be predicted, "
-            f"`label: {wanted[-1]}`, or several, `label: [{wanted[-2]}, {wanted[-1]}]`."
-        )
-    task = choice.task or _infer_task(values, path.name, choice.decimal)
-    if task and (not columns or not choice.task):
-        shown = ", ".join(wanted[:3]) + (f" and {len(wanted) - 3} more" if len(wanted) > 3 else "")
-        _LOG.warning(f"{path.name}: what is predicted is {shown}, task {task}.")
-    return wanted, task
-
-
-def _known_values(column: "Series", choice: Columns) -> np.ndarray:
-    """Return the different labels of a column as text, without those that are unknown."""
-    words = np.unique(label_words(column, choice))
-    return words[np.char.strip(words) != ""]
-
-
-def _is_binary(values: np.ndarray) -> bool:
-    words = np.char.strip(np.char.lower(values))
-    return {*words.tolist()} <= {"0", "1", "0.0", "1.0", "false", "true"}
-
-
-def _infer_task(values: Mapping[str, np.ndarray], where: str, decimal: Decimal) -> str | None:
-    """Return the task of labels (name to their different values); None where nothing is known."""
-    if not any(map(len, values.values())):
-        return None
-    if all(map(_is_binary, values.values())):
-        return GRAPH_BINARY if len(values) == 1 else GRAPH_MULTILABEL
-    words = np.concatenate([*values.values()])
-    words = np.char.replace(words, ",", ".") if decimal == "comma" else words
-    try:
-        numbers = words.astype(float)
-    except ValueError:
-        return GRAPHS
-    if (numbers[np.isfinite(numbers)] % 1 != 0).any():
-        return GRAPH_REGRESSION
-    raise ZooError(
-        f"{where}: {', '.join(map(repr, values))} holds whole numbers, such as {numbers[0]:g}, "
-        f"which may be classes or amounts; write `task: {GRAPHS}` or `task: {GRAPH_REGRESSION}`."
-    )

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zoo.data.files.graph_arrays import EdgeColumns, GraphArrays
-from zoo.data.files.objects import described
-from zoo.data.files.to_numpy import to_numpy
+from zoo.data.files.graph_arrays import GraphArrays
+from zoo.data.files.objects import EdgeColumns, described, to_numpy
 from zoo.data.tables.columns import OF_TEXT, Columns, list_names
 from zoo.data.tables.nodes_and_edges import node_arrays
 from zoo.data.tables.read import frame_of
@@ -170,15 +169,6 @@ def _plain_values(
     """Return what kind of values an attribute has, and them as Python has them, None if missing.
 
     The kinds are those of `_KINDS`, and `list`; `nothing` where all are missing.
-
-    Args:
-        of: what has the attribute, `node` or `edge`.
-        name: of the attribute.
-        places: the nodes or edges.
-        values: at each of them.
-
-    Raises:
-        ZooError: a value is of no kind, or of another than the first, or a list of another length.
     """
 
     def wrong(place: int, text: str) -> ZooError:
@@ -218,7 +208,9 @@ def _kind(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value of numpy, torch or pandas as Python has it, None where it is missing."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    import pandas
+
+    if pandas.api.types.is_scalar(value) and pandas.isna(value):
         return None
     if isinstance(value, str):
         return str(value)
@@ -229,9 +221,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real | decimal.Decimal):
-        return None if value != value else float(value)
+        return float(value)
     if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value.astype("datetime64[us]").item()
+        return value.astype("datetime64[us]").item()
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return _plain_array(value) if is_array else value
 

@@ -1,10 +1,14 @@
-"""Read a user's graph from a table of nodes and one of edges, in CSV or Parquet."""
+"""Read a user's graph from a table of nodes and one of edges, in CSV or Parquet; or many graphs.
 
-import contextlib
+Of a set of graphs, a row of `graphs.csv` is a graph, with its label; `nodes.csv` has the column
+`graph`, the name of the graph of each node, and so has `edges.csv` where nodes of several graphs
+have the same id.
+"""
+
 import dataclasses
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,21 +20,10 @@ from zoo.config.options import Count
 from zoo.data.files.graph_arrays import (
     NO_EDGES,
     PARTS,
-    EdgeColumns,
     GraphArrays,
-    Weights,
-    refuse_idle,
 )
 from zoo.data.files.node_kinds import Edges, Relation, join_kinds, labels_of_kinds
-from zoo.data.files.objects import join
-from zoo.data.tables.cells import (
-    kind_of,
-    parse_ids,
-    parse_numbers,
-    parse_texts,
-    parse_vectors,
-    type_of,
-)
+from zoo.data.files.objects import EdgeColumns, Weights, join, refuse_idle
 from zoo.data.tables.columns import (
     OF_NODES,
     OF_TEXT,
@@ -39,9 +32,10 @@ from zoo.data.tables.columns import (
     Kind,
     Names,
     Numbers,
+    SplitColumns,
     explain_columns,
+    read_split,
 )
-from zoo.data.tables.dates import parse_dates
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.read import (
     SUFFIXES,
@@ -50,14 +44,27 @@ from zoo.data.tables.read import (
     Separator,
     check_columns,
     is_index,
+    kind_of,
+    parse_dates,
+    parse_ids,
+    parse_numbers,
+    parse_texts,
+    parse_vectors,
     read_header,
     read_table,
+    type_of,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
-from zoo.data.tables.split_columns import SplitColumns, read_split
-from zoo.errors import ZooError, brief, suggestion
+from zoo.errors import ZooError, brief, named_in_errors, suggestion
 from zoo.system.files import user_path
-from zoo.tasks.labels import NUMBERS, Labels, doubtful, encode_text, is_word, unlabelled
+from zoo.tasks.labels import (
+    NUMBERS,
+    Labels,
+    doubtful,
+    encode_text,
+    is_word,
+    unlabelled,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -157,21 +164,21 @@ def read_tables(
     csv_format = CsvFormat(separator, decimal)
     choice = Columns(id, label, split_column, columns, one_hot, unknown, task, text, dates,
                      vectors, missing, terms, numbers, time_column, group_column,
-                     language_model, date_format, decimal, labels == "ignore")  # fmt: skip
+                     language_model, date_format, csv_format, labels == "ignore")  # fmt: skip
     warn_of_idle_options(choice, edge_time)
     edge_columns, ends = EdgeColumns.of(weight, weights, edge_features), (source, target)
     of_links = {"edge_time": edge_time, "edge_split": edge_split}
     if path.is_dir() and edges is None and kinds_of(path):
         edge_columns.refuse_features()
         refuse_idle("one table of edges", "edges", **of_links)
-        return _read_kinds(path, choice, ends, edge_columns, csv_format)
+        return _read_kinds(path, choice, ends, edge_columns)
     if edges is None and not path.is_dir():
         used = {"weight": weight, "weights": weights if weights == "use" else None,
                 "edge_features": edge_features, "source": None if source == "source" else source,
                 "target": None if target == "target" else target, **of_links}  # fmt: skip
         refuse_idle("a table of edges", "edges", **used)
-        return read_node_table(path, choice, csv_format)
-    arrays = read_rows(_node_table(path), choice, csv_format)
+        return read_node_table(path, choice)
+    arrays = read_rows(_node_table(path), choice)
     edges_path = user_path(edges) if edges else find_table(path, "edges")
     names = read_header(edges_path, csv_format)
     if edge_split is None and "split" in {*names} - {weight, *edge_columns.features}:
@@ -194,7 +201,7 @@ def _edge_times(
 ) -> np.ndarray:
     """Return when each edge of a table came, (E,) fp64."""
     column = read_table(path, (), [name], csv_format)[name]
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         times = _parse_node_times(column, name, date_format)
         if (missing := np.isnan(times)).any():
             raise ZooError(
@@ -236,11 +243,15 @@ def warn_of_idle_options(choice: Columns, edge_time: str | None = None) -> None:
 def node_columns(path: Path, csv_format: CsvFormat) -> list[str]:
     """Return the names of the columns of the table of nodes that a path is, or has in its folder.
 
+    Of a set of graphs those of graphs are among them.
+
     Raises:
         ZooError: there is none, or it cannot be read.
     """
     kinds = kinds_of(path) if path.is_dir() else {}
     tables = [*kinds.values()] or [_node_table(path)]
+    if has_graph_table(path):
+        tables = [find_table(path, stem) for stem in ("graphs", "nodes")]
     return [name for table in tables for name in read_header(table, csv_format)]
 
 
@@ -263,7 +274,8 @@ def find_table(folder: Path, stem: str) -> Path:
     if not paths:
         present = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
         raise ZooError(
-            f"the folder has no {stem}.csv, {stem}.tsv or {stem}.parquet; it has {present}."
+            f"the folder has no {stem}.csv, {stem}.tsv or {stem}.parquet; it has {present}. Call "
+            f"its table with a row for each of the {stem} {stem}.csv."
         )
     return paths[0]
 
@@ -281,18 +293,18 @@ def kinds_of(path: Path, start: str = "nodes") -> dict[str, Path]:
 # A table of nodes
 
 
-def read_node_table(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+def read_node_table(path: Path, choice: Columns) -> GraphArrays:
     """Read a table of nodes alone, whose rows are in the order of the node numbers of a file.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     _check_is_no_edge_table(path, names, choice)
     _check_has_names(path, names)
     if choice.id == "id" and "id" not in names:  # which nobody need have named
         choice = dataclasses.replace(choice, id=None)
-    return read_rows(path, choice, csv_format)
+    return read_rows(path, choice)
 
 
 def _check_is_no_edge_table(path: Path, names: list[str], choice: Columns) -> None:
@@ -326,13 +338,13 @@ def _check_has_names(path: Path, names: list[str]) -> None:
     )
 
 
-def read_rows(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays:
+def read_rows(path: Path, choice: Columns) -> GraphArrays:
     """Return what the rows of a table of nodes, or of graphs, say; ids are as they stand.
 
     Raises:
         ZooError: the table is wrong.
     """
-    names = read_header(path, csv_format)
+    names = read_header(path, choice.csv_format)
     for option in ("id", "label", "columns", *OF_NODES, *OF_TEXT):
         check_columns(choice.named(option), names, path.name, option)
     roles = choice.roles(names)
@@ -343,7 +355,7 @@ def read_rows(path: Path, choice: Columns, csv_format: CsvFormat) -> GraphArrays
         )
     wanted = {*roles.text, *roles.features, *roles.masks, choice.time_column}
     only = [name for name in names if name in wanted]
-    return node_arrays(read_table(path, roles.text, only, csv_format), choice, path.name)
+    return node_arrays(read_table(path, roles.text, only, choice.csv_format), choice, path.name)
 
 
 def node_arrays(table: "DataFrame", choice: Columns, where: str) -> GraphArrays:
@@ -419,7 +431,11 @@ def label_words(column: "Series", choice: Columns) -> np.ndarray:
         words = np.char.capitalize(words)
     if unknown is not None:
         words[is_word(words, str(unknown))] = ""
-    if choice.decimal == "comma" and choice.task in NUMBERS and kind_of(column) == "text":
+    if (
+        choice.csv_format.decimal == "comma"
+        and choice.task in NUMBERS
+        and kind_of(column) == "text"
+    ):
         words = np.char.translate(words, str.maketrans(",.", ".,"))
         if unknown is not None:
             words[is_word(words, str(unknown).replace(",", "."))] = ""
@@ -431,7 +447,7 @@ _PARSERS: dict[Kind, Callable[["Series", str, Columns], np.ndarray | None]] = {
     "category": lambda column, name, choice: parse_texts(column),
     "text": lambda column, name, choice: _parse_long_texts(column, choice.language_model),
     "date": lambda column, name, choice: parse_dates(column, name, choice.date_format),
-    "vector": lambda column, name, choice: parse_vectors(column, name, choice.decimal),
+    "vector": lambda column, name, choice: parse_vectors(column, name, choice.csv_format.decimal),
 }
 """What a feature is, to function `(column, name, choice)` that gives its values, or None."""
 
@@ -500,26 +516,17 @@ def read_edges(
     names = read_header(path, csv_format)
     for option, column in zip(("source", "target"), ends, strict=True):
         check_columns([column], names, path.name, option)
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         named = {choice.weight, *choice.features}
         others = [name for name in names if name not in (*ends, *beside)]
         others = [name for name in others if name in named or not is_index(name)]
         weight = choice.named(others)
     columns = [*([] if weight is None else [weight]), *choice.features]
     table = read_table(path, ends, [*ends, *dict.fromkeys(columns)], csv_format)
-    with named_in_errors(path):
+    with named_in_errors(path.name):
         source, target = (parse_ids(table[end], repr(end)) for end in ends)
         values = {name: _parse_edge_numbers(table[name], name) for name in columns}
         return source, target, choice._replace(weight=weight).read(values)
-
-
-@contextlib.contextmanager
-def named_in_errors(path: Path) -> Iterator[None]:
-    """Begin errors with the name of the file that they are about."""
-    try:
-        yield
-    except ZooError as error:
-        raise ZooError(f"{path.name}: {error}") from None
 
 
 def _parse_edge_numbers(column: "Series", name: str) -> np.ndarray:
@@ -542,45 +549,30 @@ def _parse_edge_numbers(column: "Series", name: str) -> np.ndarray:
 
 
 def _read_kinds(
-    path: Path,
-    choice: Columns,
-    ends: tuple[str, str],
-    edge_columns: EdgeColumns,
-    csv_format: CsvFormat,
+    path: Path, choice: Columns, ends: tuple[str, str], edge_columns: EdgeColumns
 ) -> GraphArrays:
-    """Return the graph of a folder of tables.
+    """Return the graph of a folder of tables; each column is looked for in those that have it.
 
     The edges of `edges-customers-products` lead from customers to products, as do those of
     `edges-customers-buy-products`; of another name they lead wherever their ids are found, which
     no two kinds may share then. Of several kinds that a name begins or ends with, the longest.
-
-    Args:
-        path: of the folder.
-        choice: what columns are; each is looked for in the tables that have it.
-        ends: columns of the two ends of edges.
-        edge_columns: which columns are weights.
-        csv_format: how a CSV is written.
-
-    Raises:
-        ZooError: no table has a column that is named, a name says two pairs of kinds, or edges
-            lead to no node, or to several.
     """
     tables, edges = kinds_of(path), kinds_of(path, "edges")
     if not edges:
         raise ZooError(f"the folder has no edges-NAME.csv beside nodes-{next(iter(tables))}.")
-    names = {kind: read_header(table, csv_format) for kind, table in tables.items()}
+    names = {kind: read_header(table, choice.csv_format) for kind, table in tables.items()}
     _check_columns_of_kinds(choice, names)
     one = isinstance(choice.label, str)
     labels = labels_of_kinds(choice.label, names) if one else dict.fromkeys(names, choice.label)
     choices = {kind: _choice_of_kind(choice, names[kind], labels, kind) for kind in tables}
-    kinds = {kind: read_rows(tables[kind], choices[kind], csv_format) for kind in tables}
+    kinds = {kind: read_rows(tables[kind], choices[kind]) for kind in tables}
     label_names = {kind: ", ".join(choices[kind].roles(names[kind]).labels) for kind in tables}
     for kind, arrays in kinds.items():
         if arrays.ids is None:
             raise ZooError(f"{tables[kind].name} has no column {choice.id!r}; edges need ids.")
     relations: dict[Relation, Edges] = {}
     for name, table in edges.items():
-        source, target, values = read_edges(table, ends, edge_columns, csv_format)
+        source, target, values = read_edges(table, ends, edge_columns, choice.csv_format)
         relation = _relation_by_name(name, kinds, table.name)
         relation = relation or _relation_by_ids(name, kinds, source, target, table.name)
         pairs = [
@@ -663,3 +655,15 @@ def _relation_by_ids(
             )
         ends.append(matches[0])
     return ends[0], name, ends[1]
+
+
+# Tables of a set of graphs
+
+_LOG = logging.getLogger(__name__)
+
+TABLES = ("graphs", "nodes", "edges")
+
+
+def has_graph_table(path: Path) -> bool:
+    """Return whether a folder has a table of graphs beside that of their nodes."""
+    return path.is_dir() and any((path / f"graphs{suffix}").is_file() for suffix in SUFFIXES)

@@ -1,6 +1,6 @@
 """Pairs of sentences in two languages: a folder of text files as tokens, one after the other.
 
-The files are those of `zoo.data.files.pair_folders`; the tokenizer is trained on the training
+The files are those of `zoo.data.files.text_lines`; the tokenizer is trained on the training
 sentences of both languages.
 """
 
@@ -21,8 +21,7 @@ from torch import Tensor
 from zoo.config.options import Count
 from zoo.data.canonical import canonical
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.files.pair_folders import Language, choose_languages, part_file
-from zoo.data.files.text_lines import sentences_of
+from zoo.data.files.text_lines import Language, choose_languages, part_file, sentences_of
 from zoo.data.samples import Separate
 from zoo.errors import ZooError
 from zoo.sequences.data.tokenizer import BEGIN, END, Tokenizer, VocabularySize, train_tokenizer
