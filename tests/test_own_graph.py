@@ -276,17 +276,3 @@ def test_what_is_not_there_is_said():
     with pytest.raises(own_graph.DGLError, match="no kind 'paper'"):
         own_graph.graph(([0], [1])).nodes["paper"]
     assert issubclass(DGLGraph, dgl.DGLGraph)
-
-
-def test_clusters_by_pymetis(monkeypatch):
-    pytest.importorskip("pymetis")
-    n = 400
-    path = torch.arange(n - 1)
-    both_ways = torch.cat([path, path + 1]), torch.cat([path + 1, path])
-    graph = own_graph.add_self_loop(own_graph.graph(both_ways))
-    found = own_graph.metis_partition_assignment(graph, 4)
-    assert found.dtype == torch.int64 and torch.bincount(found).min() > 80
-    assert (found[1:] != found[:-1]).sum() == 3
-    monkeypatch.setitem(__import__("sys").modules, "pymetis", None)
-    with pytest.raises(ZooError, match="pip install pymetis"):
-        own_graph.metis_partition_assignment(graph, 4)

@@ -635,28 +635,6 @@ def node_subgraph(graph: DGLGraph, nodes: Any, *, store_ids: bool = True) -> DGL
     return graph.subgraph(nodes, store_ids=store_ids)
 
 
-def metis_partition_assignment(graph: DGLGraph, k: int) -> Tensor:
-    """Return the cluster of each node, (N,) from 0 to k - 1, cutting few edges, by pymetis.
-
-    Args:
-        graph: every edge is there in both directions.
-        k: the number of clusters.
-
-    Raises:
-        ZooError: pymetis is not installed.
-    """
-    try:
-        import pymetis
-    except ImportError as error:
-        raise ZooError(
-            "clusters are cut by METIS, which is neither DGL's nor pymetis's here: "
-            "`pip install pymetis`, or write `train.batching={name: random-nodes, size: 1000}`."
-        ) from error
-    offsets, others, _ = remove_self_loop(graph).adj_tensors("csc")
-    _, clusters = pymetis.part_graph(k, xadj=offsets.numpy(), adjncy=others.numpy())
-    return torch.tensor(clusters)
-
-
 def load_graphs(filename: str, *arguments: Any) -> Any:
     """Refuse a file of DGL.
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,34 +12,54 @@ from zoo.graphs.adjacency import csc, from_csc, node_counts
 from zoo.graphs.per_graph import per_graph
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.shard import Graph, Shard
-from zoo.system import allocator
 from zoo.system.context import context
 from zoo.system.memory import upload
 from zoo.tracing import facts, facts_of, graph_of, operator
-
-_FEWEST = 100  # nodes of a cluster that METIS is asked for: at 40 and fewer it crashes
 
 
 def clusters(graph: dgl.DGLGraph, parts: int) -> Tensor:
     """Return the cluster of each node, (N,) int64 from 0 to parts - 1, cutting few edges (METIS).
 
-    Cluster-GCN (arXiv 1905.07953) trains on them. METIS writes past its memory where they are of a
-    few nodes: larger ones are cut in an order of small bandwidth then (Cuthill and McKee, 1969).
+    Cluster-GCN (arXiv 1905.07953) trains on them. None is empty, and all are of about one size; the
+    same graph is cut alike each time. Edges count once, in whichever directions they are there.
 
     Raises:
-        ZooError: there are more clusters than nodes.
+        ZooError: there are more clusters than nodes, or pymetis is not installed.
     """
     if parts > graph.num_nodes():
         raise ZooError(
             f"{graph.num_nodes()} nodes cannot be cut into {parts} clusters; write fewer `parts`."
         )
     check_neighbours(graph)
-    large = min(parts, graph.num_nodes() // _FEWEST)
-    assignment = torch.zeros(graph.num_nodes(), dtype=torch.int64)
-    if large > 1:
-        with _silence(), allocator.exact():
-            assignment = _metis(graph, large)
-    return assignment if large == parts else _cut(graph, assignment, parts)
+    if parts == 1:
+        return torch.zeros(graph.num_nodes(), dtype=torch.int64)
+    found = _metis(graph, parts)
+    for empty in (found.bincount(minlength=parts) == 0).nonzero().flatten():
+        largest = (found == found.bincount().argmax()).nonzero().flatten()
+        found[largest[len(largest) // 2 :]] = empty
+    return found
+
+
+def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
+    """Return the cluster of each node by METIS (Karypis and Kumar, 1998), some of them empty."""
+    try:
+        import pymetis
+    except ImportError as error:
+        raise ZooError(
+            "clusters are cut by METIS, and pymetis is not installed: `pip install pymetis`, or "
+            "write `train.batching={name: random-nodes, size: 1000}` or `attention=rba`."
+        ) from error
+    from scipy.sparse import csr_array
+
+    offsets, sources = (array.cpu().numpy() for array in csc(graph))
+    ones, n = np.ones(len(sources), dtype=bool), graph.num_nodes()
+    links = csr_array((ones, sources, offsets), shape=(n, n))
+    links = csr_array(links + links.T)
+    links.setdiag(False)
+    links.eliminate_zeros()
+    kind = pymetis.zero_copy_dtype()
+    rows, columns = links.indptr.astype(kind), links.indices.astype(kind)
+    return torch.tensor(pymetis.part_graph(parts, xadj=rows, adjncy=columns)[1])
 
 
 Sizes = tuple[tuple[int, ...], ...]
@@ -140,37 +155,3 @@ def _renumbered(offsets: Tensor, sources: Tensor, order: Tensor) -> tuple[Tensor
     matrix.sort_indices()
     kind = offsets.dtype
     return torch.from_numpy(matrix.indptr).to(kind), torch.from_numpy(matrix.indices).to(kind)
-
-
-def _cut(graph: dgl.DGLGraph, assignment: Tensor, parts: int) -> Tensor:
-    """Cut clusters (N,) into so many small ones, all of one size but for a node."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import reverse_cuthill_mckee
-
-    offsets, sources = (array.numpy() for array in csc(graph))
-    matrix = csr_array((np.ones_like(sources), sources, offsets), shape=2 * (len(assignment),))
-    order = torch.from_numpy(reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64))
-    order = order[assignment[order].argsort(stable=True)]
-    small = torch.empty_like(assignment)
-    small[order] = torch.arange(len(assignment)) * parts // len(assignment)
-    return small
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Suppress standard error, where DGL's C++ says how it goes."""
-    sys.stderr.flush()
-    with open(os.devnull, "w") as nowhere:
-        kept = os.dup(2)
-        try:
-            os.dup2(nowhere.fileno(), 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-
-
-def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
-    """Return the cluster of each node; every edge of the graph is there in both directions."""
-    with contextlib.redirect_stdout(None):  # where DGL's Python says how it goes
-        return dgl.metis_partition_assignment(graph.long(), parts).long()
