@@ -127,7 +127,13 @@ def test_a_graph_is_cut_alike_each_time_and_edges_may_lead_one_way(real_graph):
     assert clusters(dgl.graph(([], []), num_nodes=9), 5).unique().tolist() == [0, 1, 2, 3, 4]
 
 
-def test_clusters_need_pymetis(data, monkeypatch):
+def test_clusters_need_pymetis_and_memory(data, monkeypatch):
+    def fail(*given, **options):
+        raise RuntimeError("Caught an unknown exception!")
+
+    monkeypatch.setattr("pymetis.part_graph", fail)
+    with pytest.raises(ZooError, match="300 nodes .* memory .*random-nodes"):
+        clusters(data.graph, 3)
     monkeypatch.setitem(sys.modules, "pymetis", None)
     with pytest.raises(ZooError, match="pip install pymetis"):
         clusters(data.graph, 3)
