@@ -155,7 +155,8 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    spec, _ = divide(as_trained(spec, training_spec(folder), model.about), ("split",))
+    trained_on = training_spec(folder) or {}  # of a loop of one's own it is not known
+    spec, _ = divide(as_trained(spec, trained_on, model.about), ("split",))
     data, inductive = load_data(spec), training_part(model, dataset_of_run(folder))
     if inductive is None or same_nodes(data, inductive[0]):
         return data, None
