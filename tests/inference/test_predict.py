@@ -739,3 +739,17 @@ def test_nodes_in_memory_are_known_by_ids_in_text(tmp_path):
     assert zoo.predict(model, data.part(torch.tensor([3, 1]))).parts == [parts[3], parts[1]]
     numbered = dataclasses.replace(data, ids=None)
     assert zoo.predict(model, numbered).parts is None
+
+
+def test_predictions_are_told_in_five_lines():
+    data = graph(np.eye(4), [0, 1, 2, 0], labels=("a", "b", "c"))
+    model = linear([[5, 0, 0, 0], [0, 5, 0, 5], [0, 0, 5, 0]], labels=["a", "b", "c"])
+    assert repr(zoo.predict(model, data)).splitlines() == [
+        "4 predictions: b (2), a (1), c (1)",
+        " id label known  probability_a  probability_b  probability_c",
+        "  0     a     a       0.986703       0.006648       0.006648",
+        "  1     b     b       0.006648       0.986703       0.006648",
+        "and 2 more; .table() has all rows and columns",
+    ]
+    many = zoo.predict(linear(np.eye(300, 4)), data)
+    assert str(many).count("\n") == 4 and max(map(len, str(many).splitlines())) < 100

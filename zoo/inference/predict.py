@@ -7,6 +7,7 @@ answer depends on is the graph that it is asked about, not the one of training.
 import dataclasses
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from zoo.data.dataset import labelled, unknown_but
 from zoo.data.files.objects import wrong_object
 from zoo.data.load import without_labels
 from zoo.data.samples import Samples, Separate
+from zoo.data.summary import MOST
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
@@ -200,6 +202,18 @@ class Predictions(NamedTuple):
     unread: Mapping[int, Any] = MappingProxyType({})
     known: list[Any] | None = None
     parts: list[str] | None = None
+
+    def __repr__(self) -> str:
+        """Return five lines: how many rows there are, of which classes, and the first two."""
+        counts = Counter(self.labels or ()).most_common()
+        told = ", ".join(f"{label} ({count:,})" for label, count in counts[:MOST])
+        told += ", ..." * (len(counts) > MOST)
+        first = self.select(np.arange(len(self.ids)) < 2).table()
+        return "\n".join([
+            f"{len(self.ids):,} predictions{told and f': {told}'}",
+            first.to_string(index=False, max_cols=6),
+            f"and {max(0, len(self.ids) - 2):,} more; .table() has all rows and columns",
+        ])  # fmt: skip
 
     def select(self, nodes: np.ndarray) -> "Predictions":
         """Return those of some nodes (N,) bool, which have answers."""
