@@ -42,7 +42,11 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class SeedScore:
-    """What one seed of a run has come to, at its best epoch by validation, -1 for as loaded."""
+    """What one seed of a run has come to, at its best epoch by validation.
+
+    Epochs are counted from 0 here and in all files, -1 for weights as loaded. Tables, progress and
+    reports count them from 1.
+    """
 
     seed: int
     epoch: int
