@@ -38,6 +38,8 @@ SECTIONS = {
     "docs/graphs.md: # Whole graphs: a class or a number for each of many",
     "docs/graphs.md: Three tables",
     "docs/graphs.md: Molecules",
+    "docs/links.md: # Links: which nodes are linked next",
+    "docs/links.md: From Python",
     "docs/own-graphs.md: A shop",
     "docs/predict.md: Fine-tune",
     "docs/samples.md: The graph",
@@ -110,9 +112,9 @@ def agrees_with_the_makefile(line):
 
 
 RUN = ("README.md", "CONTRIBUTING.md", "data/README.md", *(
-    f"docs/{name}.md" for name in ("compare", "encodings", "forecasting", "graphs", "own-graphs",
-                                   "predict", "python", "samples", "speed", "start", "tracking",
-                                   "train", "tune")))  # fmt: skip
+    f"docs/{name}.md" for name in ("compare", "encodings", "forecasting", "graphs", "links",
+                                   "own-graphs", "predict", "python", "samples", "speed", "start",
+                                   "tracking", "train", "tune")))  # fmt: skip
 """Pages whose blocks are run."""
 
 

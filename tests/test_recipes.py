@@ -186,6 +186,15 @@ def test_an_override_may_be_what_makes_a_recipe_right(tmp_path):
     assert remarks_on_dataset(str(path), ["dataset=karate", "train.epochs=1"]) == []
 
 
+@pytest.mark.parametrize("name", ["mine.py", "sub/mine.py"])
+def test_a_file_of_code_is_no_recipe_but_is_named_in_one(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / name).write_text("1 / 0\n")
+    with pytest.raises(ZooError, match=rf"^{name} is code, .*`imports: \[{name}\]`, `model: WORD`"):
+        load_recipe(name, trust=True)
+
+
 @pytest.mark.parametrize(
     ("word", "meant", "recipe"),
     [

@@ -405,7 +405,7 @@ def test_a_matrix_far_from_0_and_1_is_told_and_the_way_works(size, far, caplog):
     data = Dataset.from_arrays(np.zeros((0, 2), int), x, np.arange(20) % 2)
     assert ("features of mine lie apart in scale" in caplog.text) is far
     assert np.allclose(data.x, x, rtol=1e-5)  # it is taken as it is
-    assert not far or "data.transformed('standard')" in caplog.text
+    assert not far or "data.transformed('standard', train=split.train)" in caplog.text
     assert data.transformed("standard").x.std(dim=0, correction=0).tolist() == pytest.approx([1, 1])
 
 
@@ -416,4 +416,27 @@ def test_standardised_attributes_of_networkx_are_told(caplog):
     Dataset.from_networkx(graph, numbers="raw")
     assert "standardised" not in caplog.text
     Dataset.from_networkx(graph)
-    assert "numbers of mine are standardised (pay); `numbers='raw'`" in caplog.text
+    assert "numbers of mine are standardised by all nodes (pay); `data.trained_on(" in caplog.text
+
+
+def test_scales_of_training_nodes_are_those_of_attributes_and_of_matrices():
+    graph, x = networkx.path_graph(6), np.array([[1.0], [2], [3], [4], [50], [60]])
+    for node in graph:
+        graph.nodes[node]["pay"] = x[node, 0]
+    train = torch.arange(4)
+    table = Dataset.from_networkx(graph)
+    assert not torch.allclose(table.x, table.trained_on(train).x)
+    matrix = Dataset.from_arrays(np.array(graph.edges), x).encoded(lambda graph: torch.ones(6, 2))
+    scaled = matrix.transformed("standard", train=train)
+    assert torch.allclose(scaled.x[:, :1], table.trained_on(train).x)
+    assert torch.equal(scaled.x[:, 1:], torch.ones(6, 2)), "an encoding stays as it is"
+    assert torch.equal(matrix.transformed("standard", scaled.moments).x, scaled.x)
+
+
+def test_an_encoding_that_would_be_lost_with_columns_learnt_anew_is_said():
+    graph = networkx.path_graph(4)
+    networkx.set_node_attributes(graph, {node: 10 * node for node in graph}, "pay")
+    data, train = Dataset.from_networkx(graph), torch.arange(2)
+    with pytest.raises(ZooError, match="of `add_features` would be lost; write `data.encoded"):
+        data.add_features(torch.ones(4, 2)).trained_on(train)
+    assert data.encoded(lambda graph: torch.ones(4, 2)).trained_on(train).inputs == 3

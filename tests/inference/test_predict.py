@@ -710,3 +710,46 @@ def test_targets_that_a_table_has_not_are_named(tmp_path):
     (tmp_path / "new.csv").write_text("\n".join(["id,age,t2", *fewer, ""]))
     with pytest.raises(ZooError, match=r"new.csv has no column 't1', .*label=t1,t2"):
         scored(run, tmp_path / "new.csv")
+
+
+def test_nodes_of_training_are_known_in_memory_too(run, caplog):
+    model, named = zoo.load(run["folder"]), SMALL["dataset"]
+    data = zoo.load_data({**named, "features": "raw"})
+    parts = zoo.predict(model, named).parts
+    assert {*parts} == {*PARTS} and zoo.predict(model, data).parts == parts
+    zoo.evaluate(model, data)
+    assert caplog.text.count("are those that the model was trained on") == 1
+    others = zoo.load_data({**named, "features": "raw", "nodes": 60})
+    assert zoo.predict(model, others).parts is None
+    shutil.rmtree(run["folder"])
+    assert zoo.predict(model, data).parts is None, "as the model alone can answer"
+
+
+def test_nodes_in_memory_are_known_by_ids_in_text(tmp_path):
+    ids = np.array([*"abcdefghij"])
+    nodes = pd.DataFrame({"id": ids, "size": np.arange(10.0), "label": [*"uv" * 5]})
+    path = tmp_path / "nodes.csv"
+    nodes.to_csv(path, index=False)
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    recipe = {"dataset": str(tmp_path), "model": "mlp", "train": {"epochs": 1}, "seeds": [0]}
+    model = zoo.load(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"])
+    data = zoo.load_graph(str(tmp_path))
+    parts = zoo.predict(model, str(tmp_path)).parts
+    assert {*parts} == {*PARTS} and zoo.predict(model, data).parts == parts
+    assert zoo.predict(model, data.part(torch.tensor([3, 1]))).parts == [parts[3], parts[1]]
+    numbered = dataclasses.replace(data, ids=None)
+    assert zoo.predict(model, numbered).parts is None
+
+
+def test_predictions_are_told_in_five_lines():
+    data = graph(np.eye(4), [0, 1, 2, 0], labels=("a", "b", "c"))
+    model = linear([[5, 0, 0, 0], [0, 5, 0, 5], [0, 0, 5, 0]], labels=["a", "b", "c"])
+    assert repr(zoo.predict(model, data)).splitlines() == [
+        "4 predictions: b (2), a (1), c (1)",
+        " id label known  probability_a  probability_b  probability_c",
+        "  0     a     a       0.986703       0.006648       0.006648",
+        "  1     b     b       0.006648       0.986703       0.006648",
+        "and 2 more; .table() has all rows and columns",
+    ]
+    many = zoo.predict(linear(np.eye(300, 4)), data)
+    assert str(many).count("\n") == 4 and max(map(len, str(many).splitlines())) < 100

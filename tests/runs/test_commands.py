@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import networkx
 import pandas
 import pytest
 import torch
@@ -66,6 +67,11 @@ def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path
     ):
         with pytest.raises(ZooError, match="karate is in memory.*loop of your own"):
             ask()
+    graph = networkx.path_graph(3)
+    with pytest.raises(ZooError, match=r"of a file, which `networkx.write_graphml\(graph, \"mine"):
+        zoo.train("gcn", data=graph)
+    with pytest.raises(ZooError, match=r"of a file, which `torch\.save\(data, \"mine"):
+        zoo.train("gcn", data={"edge_index": torch.zeros(2, 0, dtype=torch.int64)})
     with pytest.raises(ZooError, match=r"write the overrides as a list, \['dataset=karate'\]"):
         zoo.train("gcn", "dataset=karate")
     with pytest.raises(ZooError, match="this model was not loaded"):

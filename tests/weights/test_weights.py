@@ -1,5 +1,6 @@
 """Folders of weights: what is in them, how they are found, and every way to break them."""
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -11,6 +12,8 @@ import time
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import pandas
 import pytest
 import safetensors.torch
 import torch
@@ -75,6 +78,85 @@ def test_what_is_loaded_is_saved_again_with_all_that_is_known(folder, tmp_path):
     assert again.about == model.about and again.config == model.config and not again.training
     zoo.save(model, tmp_path / "other", About(data="mine"))
     assert zoo.load(tmp_path / "other").about == About(data="mine")
+
+
+def people(order, weights=None):
+    """A graph of 12 people, of two columns and two classes, the rows and columns in an order."""
+    age = np.arange(12.0) % 5 * 10
+    columns = {"age": age, "posts": np.arange(12.0) % 3}
+    rows = [*range(12)][::order]
+    table = pandas.DataFrame({name: columns[name][rows] for name in [*columns][::order]})
+    names = np.array(["hiker" if number % 2 else "baker" for number in rows])
+    ring = [[rows.index(n), rows.index((n + 1) % 12)] for n in range(12)]
+    return zoo.Dataset.from_arrays(ring, table, names, name="people")
+
+
+def test_weights_of_a_loop_of_ones_own_know_columns_and_classes_by_name(tmp_path, caplog):
+    data, other = people(1), people(-1)
+    assert data.feature_names != other.feature_names
+    model = zoo.create_model("gcn", data.inputs, data.classes, dim=4).eval()
+    zoo.save(model, tmp_path / "weights", data)
+    loaded = zoo.load(tmp_path / "weights")
+    assert loaded.about.feature_names == ["age", "posts"]
+    assert loaded.about.labels == list(data.labels) and loaded.about.data == "people"
+    caplog.clear()
+    values = zoo.predict(model, data).values
+    assert torch.allclose(zoo.predict(loaded, other).values, values.flip(0), atol=1e-6)
+    assert not caplog.text
+    renamed = dataclasses.replace(other, labels=("cook", "hiker"))
+    with pytest.raises(ZooError, match="classes that the model was not trained on: cook"):
+        zoo.evaluate(loaded, renamed)
+
+
+def test_weights_that_know_no_names_say_what_they_take_in_its_order(tmp_path, caplog):
+    data = people(1)
+    zoo.save(zoo.create_model("gcn", 2, 2, dim=4), tmp_path / "weights")
+    zoo.predict(zoo.load(tmp_path / "weights"), data)
+    assert "columns (age, posts) and classes (baker, hiker), which may be wrong" in caplog.text
+    caplog.clear()
+    zoo.predict(zoo.load(tmp_path / "weights"), dataclasses.replace(data, feature_names=None,
+                                                                    labels=None))  # fmt: skip
+    assert not caplog.text, "nothing has a name"
+
+
+def test_what_is_learnt_of_a_table_is_saved_with_an_encoding_of_ones_own(tmp_path):
+    table = pandas.DataFrame({"id": [*"abcdef"], "pay": [1, 2, 3, 4, 50, 60], "town": [*"xxyyzz"]})
+    table.assign(label=[*"uvuvuv"]).to_csv(tmp_path / "nodes.csv", index=False)
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\nd,e\ne,f\n")
+
+    def encode(graph):
+        return zoo.encodings.degree(graph)
+
+    data = zoo.load_graph(str(tmp_path), one_hot="town").trained_on(torch.arange(4)).encoded(encode)
+    model = zoo.create_model("gcn", data.inputs, data.classes, dim=4).eval()
+    zoo.save(model, tmp_path / "weights", data)
+    loaded = zoo.load(tmp_path / "weights")
+    values = zoo.predict(model, data).values
+    assert torch.equal(zoo.predict(loaded, data).values, values)
+    again = zoo.load_graph(str(tmp_path), one_hot="town").encoded(encode)  # scaled by all nodes
+    assert torch.equal(zoo.predict(loaded, again).values, values)
+
+
+def test_a_folder_is_read_as_weights_of_a_loop_know_its_columns(tmp_path):
+    table = pandas.DataFrame({"id": [*"abcd"], "town": [*"xxyy"], "label": [*"uvuv"]})
+    table.to_csv(tmp_path / "nodes.csv", index=False)
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    data = zoo.load_graph(str(tmp_path), one_hot="town")
+    model = zoo.create_model("gcn", data.inputs, data.classes, dim=4).eval()
+    zoo.save(model, tmp_path / "weights", data)
+    loaded = zoo.load(tmp_path / "weights")
+    found = zoo.predict(loaded, str(tmp_path))
+    assert torch.equal(found.values, zoo.predict(model, data).values)
+
+
+def test_weights_are_saved_with_the_data_set_that_they_read(tmp_path):
+    model = zoo.create_model("gcn", 3, 2, dim=4)
+    with pytest.raises(ZooError, match="people has 2 features per node and the model reads 3"):
+        zoo.save(model, tmp_path / "weights", people(1))
+    with pytest.raises(ZooError, match="people has 2 classes and the model answers for 5"):
+        zoo.save(zoo.create_model("gcn", 2, 5, dim=4), tmp_path / "weights", people(1))
+    with pytest.raises(ZooError, match="with the data set that they were trained on, and this is"):
+        zoo.save(model, tmp_path / "weights", "karate")
 
 
 def test_loading_leaves_the_generator_alone(folder):

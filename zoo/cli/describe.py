@@ -22,7 +22,6 @@ from zoo.nn.attention import ATTENTIONS
 from zoo.nn.propagation import PROPAGATIONS
 from zoo.nn.readouts import READOUTS
 from zoo.registry import MODELS, discover
-from zoo.runs.prepare import features_of
 from zoo.runs.resolve import load_recipe
 from zoo.tasks import LOSSES, METRICS
 from zoo.tasks.decoders import DECODERS
@@ -34,6 +33,7 @@ from zoo.weights.files import CONFIG, read_config
 from zoo.weights.finetune import same_columns
 from zoo.weights.index import locate, published
 from zoo.weights.model_card import citation, summary
+from zoo.weights.save_and_load import features_of
 
 Rows = list[dict[str, Any]]
 

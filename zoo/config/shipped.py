@@ -44,7 +44,7 @@ def recipe_file(name: str | Path, models: Iterable[str] = ()) -> Path:
     if not os.path.exists(name):
         near = suggestion(Path(name).stem, recipe_names())
         raise ZooError(f"the file {str(name)!r} does not exist. Of the shipped recipes: {near}")
-    if os.path.isdir(name):
+    if os.path.isdir(name) or str(name).endswith(".py"):
         raise ZooError(_no_recipe(name))
     return Path(name)
 
@@ -67,6 +67,12 @@ def _no_recipe(path: str | Path) -> str:
         return f"{path} is a study of `zoo tune`: {fix}, and `zoo tune --resume {shown}` goes on."
     if os.path.isfile(recipe):
         return f"{path} is a run: its recipe is {recipe}, and `zoo train --resume {shown}` goes on."
+    if str(path).endswith(".py"):
+        return (
+            f"{path} is code, which a recipe names: write a file mine.yaml of three lines, "
+            f"`imports: [{shown}]`, `model: WORD` (that of its `register_model`) and `dataset: "
+            f"DATA`, then run `zoo train mine.yaml`. `zoo check {shown}` tests the model."
+        )
     kind = "is a folder and" if os.path.isdir(path) else "is"
     return (
         f"{path} {kind} no recipe. Where it is data, `zoo data check {shown}` says what would be "

@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
@@ -154,13 +155,15 @@ class Dataset:
         data = make_dataset(name, arrays, task=task or infer_task(arrays.labels), **common)
         if scaled := data.columns and scaled_numbers(data.columns.fit()):
             _LOG.warning(
-                "numbers of %s are standardised (%s); `numbers='raw'` leaves them as they are.",
+                "numbers of %s are standardised by all nodes (%s); `data.trained_on(split.train)` "
+                "does so by training nodes, and `numbers='raw'` leaves them as they are.",
                 name, ", ".join(scaled),
             )  # fmt: skip
         elif data.columns is None and data.transform == "raw" and far_from_standard(data.x):
             _LOG.warning(
                 "features of %s lie apart in scale, or far from 0 and 1, and are taken as they "
-                "are; `data.transformed('standard')` standardises them.", name,
+                "are; `data.transformed('standard', train=split.train)` standardises them by "
+                "training nodes.", name,
             )  # fmt: skip
         return data
 
@@ -419,9 +422,11 @@ class Dataset:
         A graph that was made of the features, and encodings, are made again.
 
         Raises:
-            ZooError: its columns are others, or there is no room for the features.
+            ZooError: its columns are others, there is no room for the features, or columns that
+                `add_features` has put beside them would be lost.
         """
         with named_in_errors(self.name):
+            self._check_nothing_is_lost()
             x, names = self.columns.transform(learnt)
             x = dense(check_features(x, len(self.y), self.ids, names))
         x, moments = transform_features(torch.from_numpy(x), self.transform)
@@ -429,6 +434,15 @@ class Dataset:
             self, x=x, moments=moments, feature_names=names, learnt=tuple(learnt), own=None, made=()
         )
         return _made_again(again, self.made)
+
+    def _check_nothing_is_lost(self) -> None:
+        added = [name for name in self.feature_names or () if re.match(r"encoding \d", name)]
+        if self.own is None and {*added} - {*getattr(self.columns, "values", ())}:
+            raise ZooError(
+                "its features are learnt anew, and an encoding of `add_features` would be lost; "
+                "write `data.encoded(lambda graph: zoo.encodings.laplacian(graph, k=4))`, or "
+                "another function, which is made again."
+            )
 
     def encoded(self, encode: Callable[[DGLGraph], Tensor]) -> "Dataset":
         """Return the data set with the encoding of its graph, a function of it, beside x."""
@@ -457,19 +471,27 @@ class Dataset:
         x = torch.cat([self.x, columns], dim=1)
         return dataclasses.replace(self, x=x, feature_names=names)
 
-    def transformed(self, features: Spec, moments: Tensor | None = None) -> "Dataset":
+    def transformed(
+        self, features: Spec, moments: Tensor | None = None, *, train: Tensor | None = None
+    ) -> "Dataset":
         """Return the data set with raw features changed as a word of `FEATURES` says, in fp32.
 
         Args:
             features: the word.
             moments: means and deviations, (2, F), for `standard`; None: its own.
+            train: the nodes (n,) of which its own are; None: all.
 
         Raises:
             ZooError: there is no room for them.
         """
         fix = "write the graph with them: `zoo data prepare PATH NAME --on-disk features=row`."
         self._check_room(self.x.shape[1], fix)
-        x, moments = transform_features(self.x.float(), features, moments)
+        own = self.x.shape[1] if self.own is None else self.own
+        x, encodings = self.x.float().tensor_split([own], dim=1)  # which stay as they are
+        if moments is None and train is not None:
+            _, moments = transform_features(x[train], features)
+        x, moments = transform_features(x, features, moments)
+        x = torch.cat([x, encodings], dim=1) if encodings.shape[1] else x
         return dataclasses.replace(self, x=x, moments=moments, transform=features)
 
     def _check_room(self, columns: int, fix: str) -> None:

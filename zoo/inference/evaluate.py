@@ -94,7 +94,7 @@ def evaluate_part(
         spec = compared = spec_of_training(about, of_run)
     else:
         compared = as_trained(spec, training.spec)
-        spec = as_trained(spec, training.spec, about)
+        spec = as_trained(spec, training.spec or {}, about)
         _check_labels(spec, training.spec)
     spec, split = divide(spec, ("split",))
     compared, _ = divide(compared, ("split",))

@@ -67,11 +67,13 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
         data = _tokenize(model, data)
     if about.features is None:
         _check_width(data, model.config["in_dim"], "")
+        _warn_of_order(model, data)
         return data
     if about.columns is not None and data.columns is not None:
         for unseen in getattr(data.columns, "unseen", lambda learnt: ())(about.columns):
             _LOG.warning("%s: %s.", data.name, unseen)
-        data = data.with_columns(about.columns)
+        if not _is_as_learnt(about, data):
+            data = data.with_columns(about.columns)
     else:
         if about.columns is None and data.columns is not None:
             data = data.with_columns(unscaled(data.columns.fit()))
@@ -116,6 +118,19 @@ def _check_task(model: Model, data: Dataset) -> None:
         raise ZooError(f"the weights are of {trained_for}, and {data.name} is for {data.task}.")
 
 
+def _warn_of_order(model: Model, data: Dataset) -> None:
+    """Say what is taken in its order because weights that were loaded know no names."""
+    names = {"columns": data.feature_names, "classes": data.labels}
+    named = [f"{what} ({shortened(list(each), 3)})" for what, each in names.items() if each]
+    if model.folder is not None and named:
+        _LOG.warning(
+            "%s does not say of which columns and classes its weights are: those of %s are taken "
+            "in their order, %s, which may be wrong; save weights with the data set that they were "
+            "trained on, zoo.save(model, FOLDER, data).",
+            model.folder, data.name, " and ".join(named),
+        )  # fmt: skip
+
+
 def _tokenize(model: Model, data: Samples) -> Samples:
     """Return texts in the tokens of training."""
     if model.tokenizer is None:
@@ -130,6 +145,12 @@ def _tokenize(model: Model, data: Samples) -> Samples:
     longest = recipe.get("longest") if isinstance(recipe, dict) else None
     longest = LONGEST if value_problems(Count, longest, ()) else longest
     return retokenize(data, Tokenizer(model.tokenizer), longest)
+
+
+def _is_as_learnt(about: About, data: Dataset) -> bool:
+    """Return whether the features of a table are already those that training has learnt of it."""
+    same = list(data.feature_names or ()) == about.feature_names
+    return same and list(data.learnt or data.columns.fit()) == about.columns
 
 
 def _check_scales(about: About, data: Dataset) -> None:

@@ -7,6 +7,7 @@ answer depends on is the graph that it is asked about, not the one of training.
 import dataclasses
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from zoo.data.dataset import labelled, unknown_but
 from zoo.data.files.objects import wrong_object
 from zoo.data.load import without_labels
 from zoo.data.samples import Samples, Separate
+from zoo.data.summary import MOST
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
@@ -201,6 +203,18 @@ class Predictions(NamedTuple):
     known: list[Any] | None = None
     parts: list[str] | None = None
 
+    def __repr__(self) -> str:
+        """Return five lines: how many rows there are, of which classes, and the first two."""
+        counts = Counter(self.labels or ()).most_common()
+        told = ", ".join(f"{label} ({count:,})" for label, count in counts[:MOST])
+        told += ", ..." * (len(counts) > MOST)
+        first = self.select(np.arange(len(self.ids)) < 2).table()
+        return "\n".join([
+            f"{len(self.ids):,} predictions{told and f': {told}'}",
+            first.to_string(index=False, max_cols=6),
+            f"and {max(0, len(self.ids) - 2):,} more; .table() has all rows and columns",
+        ])  # fmt: skip
+
     def select(self, nodes: np.ndarray) -> "Predictions":
         """Return those of some nodes (N,) bool, which have answers."""
         places = np.flatnonzero(nodes).tolist()
@@ -323,9 +337,9 @@ def predict(
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
     columns = task.columns(names)
     known, parts = known_labels(data, own), None
-    if named is not data and loaded.folder is not None:
-        spec = str(named) if isinstance(named, Path) else named
-        known = known or true_labels(loaded, loaded.folder, spec)
+    if loaded.folder is not None:
+        spec = _spec_of(named)
+        known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
     found = Predictions(ids, columns, values, labels, dropped, unread, known, parts)
     return choose_nodes(found, loaded.folder, data, only_new, only_unlabelled)
@@ -420,16 +434,21 @@ def evaluate(
 
 def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
     """Warn where the score of all nodes is one of nodes that the weights were trained on."""
-    named = not isinstance(data, Dataset | Separate) and model.folder is not None
-    if not named or len(answer.seen.y) > len(answer.y):
+    if model.folder is None or len(answer.seen.y) > len(answer.y):
         return
-    spec = str(data) if isinstance(data, Path) else data
-    parts = parts_in_training(model, model.folder, spec, answer.seen)
+    parts = parts_in_training(model, model.folder, _spec_of(data), answer.seen)
     if parts and (count := parts.count("train")):
         _LOG.warning(
             "%d of these %s are those that the model was trained on; give `nodes`, or write "
             "zoo.inference.evaluate.evaluate_part(model, part='test').", count, answer.seen.unit,
         )  # fmt: skip
+
+
+def _spec_of(data: Any) -> Spec | None:
+    """Return data that are named as a recipe names them; None of data in memory."""
+    if isinstance(data, Dataset | Separate):
+        return None
+    return str(data) if isinstance(data, Path) else data
 
 
 def answers(
@@ -471,7 +490,7 @@ def _by_name(
         return data, context, given
     if not isinstance(data, str | Path | Mapping):
         raise wrong_object("a model is asked about a data set, or the name of one", data)
-    spec = str(data) if isinstance(data, Path) else data
+    spec = _spec_of(data)
     if model.folder is None:
         raise ZooError(
             f"{brief(spec)} is only a name here, which a model is asked about that `zoo.load` "

@@ -155,7 +155,8 @@ def read_as_trained(model: Model, folder: Path, spec: Spec) -> tuple[Dataset, Da
         folder: of its weights.
         spec: of the data.
     """
-    spec, _ = divide(as_trained(spec, training_spec(folder), model.about), ("split",))
+    trained_on = training_spec(folder) or {}  # of a loop of one's own it is not known
+    spec, _ = divide(as_trained(spec, trained_on, model.about), ("split",))
     data, inductive = load_data(spec), training_part(model, dataset_of_run(folder))
     if inductive is None or same_nodes(data, inductive[0]):
         return data, None
@@ -532,25 +533,32 @@ def true_labels(model: Model, folder: Path, spec: Spec) -> list[Any] | None:
     return known_labels(data, class_names(model.about, data))
 
 
-def parts_in_training(model: Model, folder: Path, spec: Spec, data: Any) -> list[str] | None:
+def parts_in_training(model: Model, folder: Path, spec: Spec | None, data: Any) -> list[str] | None:
     """Return of each node (N,) its part in the training of weights, "" where it was in none.
 
-    None where nothing is known of them: the data are others. In another place nodes are known by
-    their names, and not by numbers, which others may have as well.
+    None where nothing is known of them: the data are others. In another place, as in memory, nodes
+    are known by their names, and not by numbers, which others may have as well.
 
     Args:
         model: as `zoo.load` gives it.
         folder: of the weights, in that of their run.
-        spec: of the data, as a recipe names them.
+        spec: of the data, as a recipe names them; None of data in memory: those that are called
+            like a data set of the zoo, and have its labels, are that one.
         data: which the spec is of.
     """
+    if spec is None and not (folder / CONFIG).is_file():  # which was there when it was loaded
+        return None
     training = Training(model.about, training_spec(folder), folder)
-    spec, _ = divide(as_trained(spec, training.spec), ("split",))
-    split = training_split(spec, training)
+    if spec is None:
+        known_size = len(data.y) <= MOST_NODES
+        split = split_of_same_rows(data.name, training.spec, data) if known_size else None
+    else:
+        spec, _ = divide(as_trained(spec, training.spec), ("split",))
+        split = training_split(spec, training)
     numbers = np.full(len(data.y), LEFT_OUT)
     known = _match_known_nodes(training, spec, split, data)
     named = data.ids is not None and data.ids.dtype.kind not in "iu"
-    lies_there = training.spec is not None and _same_place(spec, training.spec)
+    lies_there = None not in (spec, training.spec) and _same_place(spec, training.spec)
     same = split is not None or lies_there
     if known is not None and known[0].parts is not None and (named or same):
         numbers = np.where(known[1] >= 0, known[0].parts[known[1]], LEFT_OUT)
@@ -703,7 +711,7 @@ def nodes_of(
 
 
 def _match_known_nodes(
-    training: Training, spec: Spec, split: dict[str, Any] | None, data: Any
+    training: Training, spec: Spec | None, split: dict[str, Any] | None, data: Any
 ) -> tuple[KnownNodes, np.ndarray] | None:
     """Return the nodes that weights know, and which of them each node is (N,), -1 where none.
 
@@ -713,7 +721,8 @@ def _match_known_nodes(
     known = None if training.folder is None else read_known_or_none(training.folder)
     if known is None:
         return None
-    if known.ids is None and split is None and not _same_place(spec, training.spec):
+    unnamed = known.ids is None and split is None
+    if unnamed and (spec is None or not _same_place(spec, training.spec)):
         return None
     places = known.places(data.ids, getattr(data, "kinds", None), len(data.y))
     return None if places is None else (known, places)

@@ -42,7 +42,11 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class SeedScore:
-    """What one seed of a run has come to, at its best epoch by validation, -1 for as loaded."""
+    """What one seed of a run has come to, at its best epoch by validation.
+
+    Epochs are counted from 0 here and in all files, -1 for weights as loaded. Tables, progress and
+    reports count them from 1.
+    """
 
     seed: int
     epoch: int
@@ -368,14 +372,33 @@ def _folder_of(weights: Any) -> Path:
 
 def _named(data: Any) -> Any:
     """Refuse data in memory, which a run could not read again."""
-    if isinstance(data, str | Path | Mapping | Recipe | None):
+    if isinstance(data, str | Path | Recipe | None):
         return data
-    name = data.name if isinstance(data, Dataset | Separate) else described(data)
-    table = 'write a table by `.to_csv("mine.csv", index=False)`, and ' * hasattr(data, "iloc")
+    if isinstance(data, Mapping) and "edge_index" not in data:
+        return data
+    name, give, package = described(data), "a path or a word", type(data).__module__.split(".")[0]
+    if isinstance(data, Dataset | Separate):
+        lines = " or ".join(
+            f"`{_WRITE[graph]}`" for graph in ("networkx", "dgl", "torch_geometric")
+        )
+        name = data.name
+        give = f"what it was loaded from, or write the graph it was made of by {lines} for a path"
+    elif line := _WRITE.get("dict" if isinstance(data, Mapping) else package):
+        give = f"the path of a file, which `{line}` writes"
     raise ZooError(
-        f"{name} is in memory, and a run reads its data by their name: {table}give a path or a "
-        "word, or train it in a loop of your own (docs/python.md)."
+        f"{name} is in memory, and a run reads its data by their name: give {give}; or train it in "
+        "a loop of your own (docs/python.md)."
     )
+
+
+_WRITE = {
+    "networkx": 'networkx.write_graphml(graph, "mine.graphml")',
+    "dgl": 'dgl.save_graphs("mine.bin", [graph])',
+    "torch_geometric": 'torch.save(data.to_dict(), "mine.pt")',
+    "dict": 'torch.save(data, "mine.pt")',
+    "pandas": 'table.to_csv("mine.csv", index=False)',
+}
+"""What writes an object of each package as a file that the zoo reads."""
 
 
 def _on(data: Any, overrides: Sequence[str]) -> list[str]:

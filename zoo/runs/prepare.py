@@ -7,7 +7,7 @@ import logging
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ from zoo.weights.files import CONFIG, WEIGHTS, read_config, read_folder, sha256_
 from zoo.weights.finetune import Start, layered, same_columns
 from zoo.weights.finetune import start as start_from
 from zoo.weights.index import locate
+from zoo.weights.save_and_load import describe_data, features_of
 from zoo.weights.transfer import shortened
 
 
@@ -308,18 +309,9 @@ def check_batching(plan: Plan, data: Dataset) -> None:
 def _about(plan: Plan, data: Dataset, task: Task) -> About:
     """Return what the weights of a plan's runs will have to say of themselves."""
     return About(
-        data=data.name,
-        task=data.task,
+        **describe_data(data, plan.model),
         metric=task.metric_name,
-        **features_of(data),
-        **_of_edges(plan, data),
-        labels=list(data.labels) if data.labels else None,
-        languages=list(data.languages) if data.task == TRANSLATION else None,
-        transform=data.transform,
-        tokenizer=data.tokenizer and data.tokenizer.sha256,
         graph=plan.graph,
-        scaling=data.scaling,
-        **(data.told if data.unit == "snapshots" else {}),
         encoding=plan.encoding,
         recipe=plan.plain(),
         files={
@@ -329,26 +321,6 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
         or None,
         versions={name: installed_version(name) for name in PACKAGES},
     )
-
-
-def features_of(data: Dataset) -> dict[str, Any]:
-    """Return what weights will have to say of the features that they read, encodings apart."""
-    count = getattr(data, "own", None) or data.inputs
-    moments = getattr(data, "moments", None)
-    return {
-        "features": count,
-        "feature_names": list(data.feature_names[:count]) if data.feature_names else None,
-        "columns": list(data.learnt) if data.learnt else None,
-        "moments": None if moments is None else moments.tolist(),
-    }
-
-
-def _of_edges(plan: Plan, data: Dataset) -> dict[str, list[str] | None]:
-    """Return the names of features and of kinds of edges that the model of a plan reads."""
-    features = data.edge_feature_names if reads_edge_features(plan.model) else None
-    kinds = getattr(data, "relation_names", None) if plan.model.get("relations", 1) != 1 else None
-    names = {"edge_feature_names": features, "relation_names": kinds}
-    return {key: None if value is None else list(value) for key, value in names.items()}
 
 
 def hash_files(plan: Plan) -> dict[str, str]:
