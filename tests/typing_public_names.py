@@ -71,6 +71,8 @@ def commands(folder: Path) -> None:
     assert_type(zoo.list_recipes("cora"), list[str])
     assert_type(zoo.split(zoo.load_graph("karate")).train, torch.Tensor)
     zoo.predict(run.load(), folder).table()
+    zoo.predict_links(run.load(), folder, [("ann", "bob")])
+    zoo.predict_links(run.load(), folder, top=3, nodes=["ann"])
 
 
 def tables() -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.data.splits import split as split
     from zoo.encodings import ENCODINGS as ENCODINGS
     from zoo.errors import ZooError as ZooError
+    from zoo.inference.links import predict_links as predict_links
     from zoo.inference.predict import embed as embed
     from zoo.inference.predict import evaluate as evaluate
     from zoo.inference.predict import predict as predict
@@ -81,6 +82,7 @@ _HOMES = {
     "load_recipe": "zoo.runs.resolve",
     "pick": "zoo.config.options",
     "predict": "zoo.inference.predict",
+    "predict_links": "zoo.inference.links",
     "progress_bar": "zoo.cli.progress_bar",
     "register_model": "zoo.registry",
     "run_recipe": "zoo.runs.run",

@@ -1,7 +1,9 @@
 """What a trained model says of pairs: scores, the best partners, metrics."""
 
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,9 +15,9 @@ from zoo.inference.links import (
     best_partners,
     find_nodes,
     links_as_trained,
+    predict_links,
     read_pairs,
     score_pairs,
-    table_of,
 )
 from zoo.runs.run import run_recipe
 
@@ -66,12 +68,31 @@ def test_a_node_has_no_more_partners_than_there_are(run):
     assert pairs.shape == (34, 33, 2)
     others = 33 - (data.graph.in_degrees() - 1)
     assert torch.equal((pairs[..., 1] >= 0).sum(1), others.long())
-    table = table_of(data, pairs.flatten(0, 1), likely.flatten())
-    assert len(table) == int(others.sum()) and [*table.columns] == [
-        "source",
-        "target",
-        "probability",
-    ]
+    table = predict_links(model, "karate", top=100)
+    assert len(table) == int(others.sum())
+    assert [*table.columns] == ["source", "target", "probability"]
+
+
+def test_pairs_and_partners_by_ids(run, tmp_path):
+    model, data, file = run[0], load_data("karate"), tmp_path / "pairs.csv"
+    ids = dataclasses.replace(data, ids=np.array([f"m{number}" for number in range(34)]))
+    table = predict_links(model, ids, [("m5", "m16"), ("m0", "m33"), ("m5", "m16")])
+    assert table["source"].tolist() == ["m5", "m0", "m5"]
+    expected = score_pairs(model, data, torch.tensor([[5, 16], [0, 33], [5, 16]]))
+    assert table["probability"].tolist() == expected.tolist()
+    file.write_text("source,target\n5,16\n0,33\n")
+    assert predict_links(model, data, file)["probability"].tolist() == expected[:2].tolist()
+    some = predict_links(model, ids, top=2, nodes=["m33", "m2"])
+    assert some["source"].tolist() == ["m33", "m33", "m2", "m2"]
+    for wrong, message in (
+        ({}, "links are predicted of pairs"),
+        ({"pairs": [(0, 1)], "top": 2}, "links are predicted of pairs"),
+        ({"pairs": [(0, 1)], "nodes": [1]}, "links are predicted of pairs"),
+        ({"pairs": [(0, 1, 2)]}, "ids of two nodes each"),
+        ({"pairs": [(0, 34)]}, "no node of karate is called '34'"),
+    ):
+        with pytest.raises(ZooError, match=message):
+            predict_links(model, data, **wrong)
 
 
 def test_pairs_are_read_by_their_ids(tmp_path):

@@ -175,7 +175,7 @@ def _links(
     device,
 ) -> None:
     """Write how likely pairs of nodes are linked: those of a file, or the best of each node."""
-    from zoo.inference.links import best_partners, find_nodes, read_pairs, score_pairs, table_of
+    from zoo.inference.links import predict_links
     from zoo.inference.predict import write_frame
 
     if (pairs is None) == (top is None) or ((known or nodes) and top is None):
@@ -184,14 +184,8 @@ def _links(
             "of each node, --top 10, of some by --node ID, with those it is linked with already by "
             "--known."
         )
-    if pairs is not None:
-        chosen = read_pairs(pairs, graph)
-        likely = score_pairs(model, graph, chosen, device=device)
-    else:
-        asked = nodes and find_nodes(nodes, graph)
-        chosen, likely = best_partners(model, graph, top, nodes=asked, known=known, device=device)
-        chosen, likely = chosen.flatten(0, 1), likely.flatten()
-    table = table_of(graph, chosen, likely)
+    how = {"nodes": nodes or None, "known": known, "device": device}
+    table = predict_links(model, graph, pairs, top=top, **how)
     write_frame(table, out)
     console.remark(
         f"{len(table):,} pairs of nodes of {graph.name} are in {out}. Probabilities are those of a "

@@ -6,7 +6,7 @@ The model sees the whole graph that it is given: all links that are known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
-from zoo.inference.predict import logits, run_inference, task_of
+from zoo.inference.predict import logits, read_by_name, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
@@ -34,6 +34,59 @@ if TYPE_CHECKING:
 
 BLOCK = 2**20
 """Pairs that are compared at a time, where the best of all are looked for."""
+
+
+def predict_links(
+    model: Model,
+    data: Dataset | Spec | Path,
+    pairs: Path | str | Iterable[Sequence[Any]] | None = None,
+    *,
+    top: int | None = None,
+    nodes: Iterable[Any] | None = None,
+    known: bool = False,
+    device: torch.device | str = "cpu",
+) -> DataFrame:
+    """Predict which nodes are linked, as `zoo predict --pairs` and `--top` do.
+
+    Args:
+        model: trained by `task: link-prediction`, as `zoo.load` gives it.
+        data: a graph with the features of training; or its name, path or mapping, which is read as
+            that one was.
+        pairs: ids of two nodes each, or a table (CSV, Parquet) whose first two columns they are.
+        top: in the place of pairs, the partners that each node is most likely linked with.
+        nodes: with `top`, ids of the nodes whose partners are asked for; left out, all.
+        known: with `top`, whether links that the graph has count too.
+        device: where.
+
+    Returns:
+        A row for each pair: `source`, `target`, and `probability`, against a pair that is drawn as
+        in training.
+
+    Raises:
+        ZooError: neither or both of pairs and top, an id is none of a node, the model is of another
+            task, or the graph has other features.
+    """
+    if (pairs is None) == (top is None) or ((known or nodes) and top is None):
+        raise ZooError(
+            "links are predicted of pairs of nodes, such as those of a table, `pairs`, or as the "
+            "best partners of each node, `top`, of some by `nodes`, with those it is linked with "
+            "already by `known`."
+        )
+    graph, *_ = read_by_name(model, data, None, None, labels=False)
+    if pairs is None:
+        asked = None if nodes is None else find_nodes([*map(str, nodes)], graph)
+        found, likely = best_partners(model, graph, top, nodes=asked, known=known, device=device)
+        return _table(graph, found.flatten(0, 1), likely.flatten())
+    if isinstance(pairs, str | Path):
+        found = read_pairs(Path(pairs), graph)
+    else:
+        ends = [[str(end) for end in pair] for pair in pairs]
+        if not ends or any(len(pair) != 2 for pair in ends):
+            raise ZooError("pairs are ids of two nodes each, such as [(0, 33), (5, 16)].")
+        found = torch.stack(
+            [find_nodes(own, graph, once=False) for own in zip(*ends, strict=True)], dim=1
+        )
+    return _table(graph, found, score_pairs(model, graph, found, device=device))
 
 
 def score_pairs(
@@ -125,8 +178,8 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
     return read_node_pairs(path, data)[0]
 
 
-def find_nodes(ids: Sequence[str], data: Dataset) -> Tensor:
-    """Return the numbers of nodes (n,) by their ids, each once.
+def find_nodes(ids: Sequence[str], data: Dataset, *, once: bool = True) -> Tensor:
+    """Return the numbers of nodes (n,) by their ids; each once, if so asked.
 
     Raises:
         ZooError: an id is none of a node.
@@ -134,10 +187,10 @@ def find_nodes(ids: Sequence[str], data: Dataset) -> Tensor:
     places = node_places(data)
     if (wrong := next((each for each in ids if each not in places), None)) is not None:
         raise ZooError(unknown(f"node of {data.name}", wrong, places))
-    return torch.tensor([places[each] for each in dict.fromkeys(ids)])
+    return torch.tensor([places[name] for name in (dict.fromkeys(ids) if once else ids)])
 
 
-def table_of(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
+def _table(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
     """Return a row for each pair (P, 2): `source`, `target` and `probability`, by its ids."""
     from pandas import DataFrame
 

@@ -321,7 +321,7 @@ def predict(
             nodes are new, or none is without a label.
     """
     named, loaded = data, model
-    data, context, given = _by_name(model, data, context, given, labels=False)
+    data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
@@ -388,7 +388,7 @@ def embed(
     given: Tensor | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
-    data, context, given = _by_name(model, data, context, given, labels=False)
+    data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
@@ -462,7 +462,7 @@ def answers(
     given: Tensor | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
-    data, context, given = _by_name(model, data, context, given)
+    data, context, given = read_by_name(model, data, context, given)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
@@ -476,7 +476,7 @@ def answers(
     return Answers(values[first:], y[first:], task, seen)
 
 
-def _by_name(
+def read_by_name(
     model: Model, data: Any, context: Dataset | None, given: Tensor | None, labels: bool = True
 ) -> tuple[Any, Dataset | None, Tensor | None]:
     """Return data, read as those of training if they are named, context and given labels.
@@ -543,9 +543,9 @@ def _refuse_links(task: Task) -> None:
     """Refuse to read what a model of links says of a node as an answer."""
     if task.kind == "links":
         raise ZooError(
-            "these weights are of links, and say nothing of a node by itself: `zoo predict WEIGHTS "
-            "--data GRAPH --top 10` writes its best partners, and `zoo evaluate WEIGHTS` measures "
-            "links (zoo.inference.links)."
+            "these weights are of links, and say nothing of a node by itself: "
+            "`zoo.predict_links(model, GRAPH, top=10)` and `zoo predict WEIGHTS --data GRAPH --top "
+            "10` give its best partners, and `zoo evaluate WEIGHTS` measures links."
         )
 
 
