@@ -57,6 +57,7 @@ def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
     links = csr_array(links + links.T)
     links.setdiag(False)
     links.eliminate_zeros()
+    links.sort_indices()
     kind = pymetis.zero_copy_dtype()
     rows, columns = links.indptr.astype(kind), links.indices.astype(kind)
     return torch.tensor(pymetis.part_graph(parts, xadj=rows, adjncy=columns)[1])
