@@ -435,8 +435,9 @@ def compare(
     the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
     and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
     `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
-    of validation and test these had `seen`; and the `difference` from the best, with its interval
-    and whether that is `noise`: None for the best, and where seeds or splits are others.
+    of validation and test these had `seen`; the `unreached_phase` of `Fit`; and the `difference`
+    from the best, with its interval and whether that is `noise`: None for the best, and where seeds
+    or splits are others.
 
     Args:
         entries: from `candidates`.
@@ -540,6 +541,8 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
         "ways": {key: train.get(key) for key in WAYS},
         "epochs": statistics.fmean(seed["epochs"] for seed in seeds),
         "best_epoch": statistics.fmean(seed["epoch"] for seed in seeds),
+        # Runs of before do not say it.
+        "unreached_phase": max(seed.get("unreached_phase") or 0 for seed in seeds) or None,
     }
 
 
