@@ -374,8 +374,6 @@ def _reproduce_all(
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept, and what was begun goes on next time.")
         sys.exit(exit_code())
-    if not states:
-        raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     sys.exit(1 if {"FAIL", "error"} & {*states} else 0)
 
 
