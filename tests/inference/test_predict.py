@@ -499,6 +499,18 @@ def test_labels_columns_and_categories_that_weights_do_not_know_are_named(tmp_pa
     assert caplog.text.count("town: 20 of 40 values are none that training had, such as 'z'") == 1
 
 
+def test_runs_of_a_pattern_are_named_where_one_is_wanted(command, tmp_path):
+    for name in ("runs/a-1", "runs/a-2", "runs/a-3"):
+        zoo.save(zoo.create_model("mlp", 3, 2), tmp_path / name)
+    for words in (["evaluate"], ["predict", "--data", "karate", "--out", "a.csv"]):
+        code, _, said = command(*words, "runs/a-1", "runs/a-2", "runs/a-3")
+        assert code == 2 and "these were named besides: runs/a-2, runs/a-3." in " ".join(
+            said.split()
+        )
+    code, _, said = command("evaluate", "runs/a-*")
+    assert code == 2 and "is a pattern, of runs/a-1, runs/a-2, runs/a-3" in " ".join(said.split())
+
+
 def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):
     random, words = np.random.default_rng(0), ("red house", "green tree", "blue car")
     rows = [f"{random.integers(20, 60)},2024-0{i % 9 + 1}-11,{words[i % 3]},{'ab'[i % 2]}"
