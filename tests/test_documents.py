@@ -74,7 +74,7 @@ def run(line, folder):
     done = run_preloaded(words[1:], folder, PYTHONPATH=str(folder))
     if "ZOO_DATA" in done.stderr and done.returncode == 2:
         return  # a graph that would be downloaded
-    allowed = (0, 1) if {"reproduce", "check"} & {*words} else (0,)  # which judge
+    allowed = (0, 1) if "reproduce" in words else (0,)  # which judges
     assert done.returncode in allowed, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 

@@ -45,6 +45,7 @@ def row(name, difference=None, **other):
         "unreached": [],
         "same_code": True,
         "starts_from": None,
+        "unreached_phase": None,
         "seen": 0,
         "same_ways": True,
         "ways": {"evaluate_every": 1, "inductive": False},
@@ -123,6 +124,13 @@ def test_rows_of_another_budget_are_marked_and_told_what_makes_it_the_same(shown
     assert "keep theirs" not in text
     rows[0]["named"] = True
     assert "runs named by their folders keep theirs" in shown(rows)[1]
+
+
+def test_a_row_whose_last_phase_never_began_is_marked(shown):
+    lines, text = shown([row("gcn-cora"), row("polynormer-cora", NOISE, unreached_phase=2000)])
+    assert line_of(lines, "polynormer-cora †")
+    assert "†: training ended before the last phase" in text
+    assert "untrained: polynormer-cora (2,000 epochs)." in text
 
 
 def test_rows_of_another_way_to_train_are_marked_too(shown):

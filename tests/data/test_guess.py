@@ -211,3 +211,13 @@ def test_without_a_label_it_is_asked_for(tmp_path, zoo):
     code, said = zoo("data", "check", "shop")
     assert code == 1 and "it may be 'job', 'news'" in " ".join(said.out.split())
     assert re.search(r"^zoo train .* task=link-prediction$", said.out, re.M)
+
+
+def test_a_command_with_a_typo_is_not_proposed_and_what_is_read_is_drawn(command, tmp_path):
+    rows = "".join(f"n{i},{'ab'[i % 2]},{i},{'xy'[i % 2]}\n" for i in range(20))
+    (tmp_path / "a.csv").write_text("id,town,size,category\n" + rows)
+    code, said, err = command("data", "check", "a.csv", "label=categry", "--plot", "a.png")
+    assert code == 2 and "did you mean 'category'?" in err and "the plot comes once" in err
+    assert "zoo train" not in said and not (tmp_path / "a.png").exists()
+    code, said, err = command("data", "check", "a.csv", "label=category", "--plot", "a.png")
+    assert code == 1 and "zoo train" in said and (tmp_path / "a.png").exists()

@@ -26,6 +26,7 @@ from zoo.inference.training_data import (
     training_split,
     warn_of_seen,
 )
+from zoo.runs.finetune import plan_finetuning
 from zoo.tasks.task import of_weights
 from zoo.training import layerwise
 
@@ -474,6 +475,40 @@ def test_a_table_is_read_as_the_weights_need_it(tmp_path, caplog):
     other.assign(town=["1.0", "2.0"] * 20).to_csv(tmp_path / "new.csv", index=False)
     zoo.predict(model, read_as_trained(model, folder, spec)[0])
     assert "town: 40 of 40 values are none that training had, such as '1.0', '2.0'" in caplog.text
+
+
+def test_labels_columns_and_categories_that_weights_do_not_know_are_named(tmp_path, caplog):
+    """They counted as not known, missing columns were told one at a time, to finetune nothing."""
+    rows = pd.DataFrame({"x": np.arange(40) % 2, "y": 1.5, "town": ["a", "b"] * 20,
+                         "label": list("cd") * 20})  # fmt: skip
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    rows.to_csv(old, index=False)
+    data = {"name": str(old), "one_hot": "town"}
+    recipe = {"dataset": data, "model": "mlp", "train": {"epochs": 2}, "seeds": [0]}
+    model = zoo.load(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"])
+    rows.assign(label=["c", "dd"] * 20).to_csv(new, index=False)
+    zoo.predict(model, str(new))
+    assert "20 labels are none of the classes that the model knows" in caplog.text
+    assert "count as not known: dd; it knows c, d" in caplog.text
+    rows[["x", "label"]].to_csv(new, index=False)
+    with pytest.raises(ZooError, match="no column 'y', 'town'.*there are 'x'"):
+        zoo.predict(model, str(new))
+    rows.assign(town=["a", "z"] * 20).to_csv(new, index=False)
+    caplog.clear()
+    plan_finetuning(model.folder, str(new))
+    assert caplog.text.count("town: 20 of 40 values are none that training had, such as 'z'") == 1
+
+
+def test_runs_of_a_pattern_are_named_where_one_is_wanted(command, tmp_path):
+    for name in ("runs/a-1", "runs/a-2", "runs/a-3"):
+        zoo.save(zoo.create_model("mlp", 3, 2), tmp_path / name)
+    for words in (["evaluate"], ["predict", "--data", "karate", "--out", "a.csv"]):
+        code, _, said = command(*words, "runs/a-1", "runs/a-2", "runs/a-3")
+        assert code == 2 and "these were named besides: runs/a-2, runs/a-3." in " ".join(
+            said.split()
+        )
+    code, _, said = command("evaluate", "runs/a-*")
+    assert code == 2 and "is a pattern, of runs/a-1, runs/a-2, runs/a-3" in " ".join(said.split())
 
 
 def test_rows_without_a_value_are_read_by_what_training_has_taught(tmp_path):

@@ -8,6 +8,7 @@ import torch
 from twins import assert_twins
 
 import zoo
+from zoo.canonical_form import mark_canonical
 from zoo.config.options import pick
 from zoo.dgl import dgl
 from zoo.errors import ZooError
@@ -96,6 +97,13 @@ def test_parts_are_found_once_for_a_graph(monkeypatch):
     graph.add_edges([3, 4], [4, 3])
     parts(graph, 50, CPU)
     assert len(found) == 2
+
+
+def test_edges_in_another_order_are_cut_alike():
+    graph = preferential_attachment(250, 2)
+    order = torch.randperm(graph.num_edges())
+    src, dst = (end[order] for end in graph.edges())
+    assert of_each(mark_canonical(dgl.graph((src, dst))), 20) == of_each(graph, 20)
 
 
 def test_renumbered_nodes_have_the_same_parts_where_they_have_identities():

@@ -334,6 +334,20 @@ def test_a_folder_of_a_run_is_read(tiny, trained, tmp_path):
     assert row["test"] == summary["test"] and row["same_splits"]
 
 
+def test_a_model_beside_a_run_is_trained_on_the_data_of_the_run(tiny, trained, tmp_path):
+    """It was refused for want of a data set; a recipe has one of its own."""
+    run, said = run_recipe(load_recipe(tiny), runs=tmp_path)["folder"], []
+    entries = candidates([run, "gat"], ["model.dim=4"], baselines=False, tell=said.append)
+    rows = compare(entries, runs=tmp_path)
+    assert trained == ["gat-sbm"] and all(row["same_splits"] for row in rows)
+    assert all(row["same_budget"] and row["difference"] or row is rows[0] for row in rows)
+    assert [f"gat is trained on the data of {run}, with its splits" in text for text in said] == [
+        True
+    ]
+    other = candidates([run, "gat"], ["dataset=karate"], baselines=False)
+    assert [each.plan.dataset["name"] for each in other] == ["sbm", "karate"]
+
+
 def test_changes_of_finished_runs_are_refused_and_told_where_they_reach_others(tiny, tmp_path):
     folder = run_recipe(str(tiny), device="cpu", runs=tmp_path / "elsewhere")["folder"]
     with pytest.raises(ZooError, match=r"finished runs are as they are; leave train.lr=1 out"):

@@ -73,6 +73,16 @@ def test_each_recipe_comes_to_a_row_and_is_not_trained_twice(shipped, tmp_path, 
     assert earlier_runs.find_finished(recorded, given["runs"])
 
 
+def test_a_pattern_that_matches_nothing_is_told_with_near_names(shipped):
+    shipped(good=QUICK.format(epochs=6, test=0.5), bare="dataset: karate\nmodel: mlp\n")
+    for rows in (lambda only: [*reproduce_all(hours=1.0, only=only)], reproduce.expectations):
+        with pytest.raises(ZooError, match="no recipe matches 'goud\\*'; did you mean 'good'?"):
+            rows("goud*")
+    assert [row["name"] for row in reproduce.expectations("*")] == ["good"]
+    with pytest.raises(ZooError, match="no recipe that matches 'b\\*' has a number to reach"):
+        reproduce.expectations("b*")
+
+
 def test_a_run_that_was_ended_goes_on(shipped, tmp_path, monkeypatch):
     paths = shipped(one=QUICK.format(epochs=6, test=1.0))
     (row,) = reproduce_all(hours=math.inf, runs=tmp_path / "runs")

@@ -38,7 +38,7 @@ def rows(scores=SCORES, metric="accuracy", noise=("gcn",)):
     return [
         {
             "model": model, "graph": graph, "metric": metric, "recipe": f"{model}-{graph}",
-            "test": {"mean": mean, "std": 0.01, "runs": 3},
+            "test": {"mean": mean, "std": 0.01, "runs": 3}, "unreached_phase": None,
             "difference": None if mean == best[graph] else {
                 "mean": mean - best[graph], "low": -0.5, "high": 0.1, "pairs": 3, "splits": 1,
                 "noise": model in noise}
@@ -168,6 +168,17 @@ def test_latex_is_escaped_and_has_as_many_cells_in_each_row():
         assert text.count(one) - text.count("\\" + one) * (one == "{") == text.count(two)
     outside = re.sub(r"\\[&%$#_{}]|\$\\(pm|approx)\$", "", text.partition("\n\\begin")[2])
     assert not set("%$#_~^") & set(outside)
+
+
+def test_a_score_whose_last_phase_never_began_is_marked_in_every_form(tmp_path):
+    scores = results_table([{**row, "unreached_phase": 100 if row["model"] == "gcn" else None}
+                            for row in rows()])  # fmt: skip
+    named = "untrained: gcn on cora (100 epochs), gcn on chameleon (100 epochs)"
+    for name, mark in (("a.md", "0.8000 ± 0.0100 † ≈"), ("a.tex", r"0.0100 $\dagger$ $\approx$")):
+        write(scores, [*sentences(scores)], tmp_path / name)
+        text = (tmp_path / name).read_text()
+        assert mark in text and named in text
+    assert r"$\dagger$: training ended" in text.partition(r"\caption")[2]  # seen in the paper
 
 
 def test_files_are_read_back(tmp_path):

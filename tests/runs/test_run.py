@@ -267,6 +267,14 @@ def test_a_file_is_imported_once_and_again_when_it_changes(tmp_path):
     assert (tmp_path / "log").read_text() == "12 "
 
 
+@pytest.mark.parametrize("model, told", [("gcn", 1), ("mlp", 0)])
+def test_a_graph_without_edges_is_told_to_who_passes_messages(tmp_path, caplog, model, told):
+    (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    recipe = {"dataset": str(tmp_path / "a.csv"), "model": model, "train": {"epochs": 1}}
+    run_recipe({**recipe, "seeds": [0, 1]}, runs=tmp_path)
+    assert caplog.text.count(f"a has no edges, so that {model} has nothing to pass") == told
+
+
 def test_one_class_alone_is_told_before_training(tmp_path, caplog):
     data = {"name": "sbm", "nodes": 30, "classes": 1, "homophily": 1.0}
     run_recipe(

@@ -48,6 +48,24 @@ def test_the_first_trial_is_the_recipe_as_it_is(study):
     assert study.best().val == max(each.val for each in study.trials() if each.state == "complete")
 
 
+def test_the_first_trial_has_what_is_outside_of_the_search(tmp_path, monkeypatch):
+    """It was drawn from the search instead, so that nothing told what the recipe itself reaches."""
+    recipe = {**RECIPE, "search": {"model.dim": [4, 16], "train.lr": {"low": 0.02, "high": 0.1}}}
+    found, tried, whole = Tuning(tmp_path, load_recipe(recipe), splits=1), [], tune.fit
+
+    def seen(model, *rest, lr, **options):
+        tried.append((model.head.in_features, lr))
+        return whole(model, *rest, lr=lr, **options)
+
+    monkeypatch.setattr(tune, "fit", seen)
+    found.run(3)
+    outside = {"model.dim": 8, "train.lr": 0.01}
+    assert {key: found.outside[key] for key in outside} == outside
+    assert tried[0] == (8, 0.01) and all(dim != 8 and lr >= 0.02 for dim, lr in tried[1:])
+    assert found.trials()[0].settings.items() >= outside.items()
+    assert found.as_it_was() == found.trials()[0]
+
+
 def test_ctrl_c_loses_one_trial_whose_settings_are_tried_again(tmp_path, monkeypatch):
     found = Tuning(tmp_path, load_recipe(RECIPE), splits=2, device="cpu")
     whole = tune.fit
@@ -193,7 +211,7 @@ def test_what_is_written_can_be_trained_and_says_where_it_is_from(study):
 def test_no_test_score_is_kept(study):
     database = sqlite3.connect(study.folder / "trials.db")
     kept = {key for (key,) in database.execute("select key from trial_user_attributes")}
-    assert kept == {"val", "seconds", "begun"}
+    assert kept == {"val", "seconds", "begun", "as_it_was"}
 
 
 def test_a_study_goes_on_where_it_was(study):

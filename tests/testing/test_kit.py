@@ -243,6 +243,12 @@ def test_attentions_propagations_and_encodings_have_their_promises(command, tmp_
     assert code == 0 and "propagation mean:" in out, out + err
 
 
+def test_a_model_is_asked_inside_the_clusters_that_it_learnt_in():
+    inside = {"name": "clusters", "size": 4}
+    said = {each.name: each for each in zoo.testing.model_promises("transformer", attention=inside)}
+    assert said["it_memorises_the_tiny_graph"].broken() is None
+
+
 def test_json_holds_every_promise(command):
     code, out, err = command("check", "mlp", "--json")
     found = json.loads(out)

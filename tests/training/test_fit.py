@@ -136,10 +136,10 @@ def test_a_phase_may_begin_before_the_first_evaluation(data, split):
 
 def test_a_phase_that_never_begins_is_told_of(data, split, caplog):
     model = create_model("polynormer", data.inputs, data.classes, dim=8, local_epochs=3)
-    fit(model, on(data, split), epochs=4)
+    assert fit(model, on(data, split), epochs=4).unreached_phase is None
     assert not caplog.text
     model = create_model("polynormer", data.inputs, data.classes, dim=8, local_epochs=3)
-    fit(model, on(data, split), epochs=3)
+    assert fit(model, on(data, split), epochs=3).unreached_phase == 3
     assert "begins after 3 epochs, and training ends after 3: " in caplog.text
 
 

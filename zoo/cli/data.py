@@ -46,19 +46,22 @@ def check(
     from zoo.data.tables.guess import proposed
 
     check_out(plot, (".png",), again)
-    spec = _spec(path, options)
-    path, guesses = spec["name"], guess_spec(spec)
-    spec |= proposed(guesses)
+    typed = _spec(path, options)
+    path, guesses = typed["name"], guess_spec(typed)
+    spec = typed | proposed(guesses)
     folder = on_disk_folder(path)
     whole = None if folder else load_unless_graph_file(spec)
     if whole is not None and plot is not None:
         raise ZooError(f"--plot draws a graph that is in a file, and {path} is none; leave it out.")
     try:
         data = folder or whole or read_graph(spec)
-    except ZooError:
+    except ZooError as error:
         if guesses and not as_json:
             _print_findings(guesses)
-            _print_finished(spec, "")
+            if not _is_of_what_was_typed(error, typed):
+                _print_finished(spec, "")
+        if plot is not None:
+            console.remark("the plot comes once that is fixed")
         raise
     findings = [*guesses, *check_data(data)]
     if as_json:
@@ -67,11 +70,21 @@ def check(
         _print_findings(findings)
         _print_finished(spec, _task_of(findings))
     broken = any(finding.verdict == "fix" for finding in findings)
-    if plot is not None and not broken:
-        draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
     if plot is not None:
-        console.remark("nothing is drawn before that is fixed" if broken else f"written: {plot}")
+        draw(Path(path).name or path, read_graph(spec) if folder else data, plot)
+        console.remark(f"written: {plot}")
     sys.exit(1 if broken else 0)
+
+
+def _is_of_what_was_typed(error: ZooError, typed: dict[str, Any]) -> bool:
+    """Return whether an error names a value that was typed: a command with it would fail too."""
+    from zoo.data.tables.columns import list_names
+
+    values = [value for key, value in typed.items() if key != "name"]
+    names = [
+        name for value in values if isinstance(value, str | list) for name in list_names(value)
+    ]
+    return any(repr(name) in str(error) for name in names)
 
 
 def _print_findings(findings: list) -> None:

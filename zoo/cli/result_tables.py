@@ -187,7 +187,7 @@ def _classes(rows: list[dict[str, Any]]) -> None:
 def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
     """Print a row per run, the best score first and in bold, its cost, and sentences about them."""
     from zoo.runs.compare import difference_notes, is_marked, mark_notes, other_notes
-    from zoo.runs.results_table import row_in_percent, written_as
+    from zoo.runs.results_table import UNREACHED, row_in_percent, unreached_phases, written_as
 
     if percent:
         summaries = [row_in_percent(row) for row in summaries]
@@ -203,7 +203,8 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
             table.add_column(column, justify="right", no_wrap=True)
     scores.add_column("", no_wrap=True)
     for row in summaries:
-        name = plain(row["recipe"] + (" *" if is_marked(row) else ""))
+        late = f" {UNREACHED}" if row["unreached_phase"] else ""
+        name = plain(row["recipe"] + (" *" if is_marked(row) else "") + late)
         test = with_deviation(row["test"], write)
         scores.add_row(
             name, f"[bold]{test}[/]" if row is best else test, *_difference(row, best, write)
@@ -230,7 +231,8 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")
     out.print(costs)
-    for sentence in (*mark_notes(summaries), *other_notes(summaries)):
+    late = unreached_phases({row["recipe"]: row["unreached_phase"] for row in summaries})
+    for sentence in (*mark_notes(summaries), *late, *other_notes(summaries)):
         out.print(plain(sentence))
 
 

@@ -374,8 +374,6 @@ def _reproduce_all(
     except KeyboardInterrupt:
         console.complain("stopped; what is finished is kept, and what was begun goes on next time.")
         sys.exit(exit_code())
-    if not states:
-        raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     sys.exit(1 if {"FAIL", "error"} & {*states} else 0)
 
 
@@ -409,6 +407,9 @@ def compare(
     attention: Annotated[
         list[str] | None, typer.Option(help="Once with each attention: native, rba, softmax ...")
     ] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Add a GCN, an MLP and others.")
+    ] = True,
     tuned: Annotated[
         bool,
         typer.Option(
@@ -435,13 +436,14 @@ def compare(
     zoo compare sgformer-cora --tuned
     zoo compare sgformer gat --data mygraph.npz
     zoo compare --dataset cora train.epochs=200 train.patience=50
-    zoo compare runs/sgformer-cora-20261121-120000 gcn-cora
+    zoo compare runs/sgformer-cora-20261121-120000 gcn-cora gat
     zoo compare sgformer-cora sgformer-citeseer --latex table.tex
 
     A GCN and an MLP are added where none is named: with their default
     options, on the data, splits and seeds of the first recipe, and with its
     budget (epochs, patience, batching). Changes reach them too. A row whose
-    budget, evaluation or `inductive` is not that of the first is marked.
+    budget, evaluation or `inductive` is not that of the first is marked. A model
+    beside a finished run, such as gat, is trained as they are, on its data.
 
     Beside each score stands its difference from the best one, over pairs of
     one seed and split, with a 95 % interval; `noise` where that holds 0.
@@ -462,7 +464,8 @@ def compare(
         raise ZooError(f"name what is compared, `zoo compare sgformer gat --data {data}`, or write "
                        f"`--dataset {data}` for every model.")  # fmt: skip
     changes = with_data(data, changes)
-    entries = candidates(sources, changes, dataset or [], attention or [], tuned)
+    added = {"tuned": tuned, "baselines": baselines, "tell": console.remark}
+    entries = candidates(sources, changes, dataset or [], attention or [], **added)
     options = {"device": device.value, "again": again, "quiet": quiet, "tell": console.remark}
     try:
         with graceful_shutdown():

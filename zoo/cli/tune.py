@@ -27,6 +27,7 @@ from zoo.cli.common import (
     with_data,
 )
 from zoo.config.scores import figure, gain, with_deviation
+from zoo.config.yaml_lines import line_text
 from zoo.errors import ZooError
 
 app = typer.Typer()
@@ -85,7 +86,7 @@ def tune(
     for number, own in enumerate(recipes):
         study = _study(resume, own, runs, splits=splits, device=device.value)
         print_imports(study.recipe.imports, quiet)
-        console.remark(f"searches {len(study.recipe.search)} settings, in {study.folder}")
+        _say_what_is_searched(study)
         try:
             with graceful_shutdown():
                 study.run(trials, hours, (lambda *_: None) if quiet else print_trial)
@@ -105,6 +106,14 @@ def tune(
         typer.echo(json.dumps(summaries))
     elif len(summaries) > 1:
         _print_comparison([summary["folder"] for summary in summaries], device, runs)
+
+
+def _say_what_is_searched(study) -> None:
+    """Say how many settings are searched, and what of the recipe is outside of their spaces."""
+    console.remark(f"searches {len(study.recipe.search)} settings, in {study.folder}")
+    if study.outside:
+        outside = ", ".join(f"{key}={line_text(value)}" for key, value in study.outside.items())
+        console.remark(f"the first trial alone has, outside of what is searched: {outside}")
 
 
 def _refuse_changes(study: Path | None, words: list[str]) -> None:
@@ -212,8 +221,7 @@ def print_study(study, summary: dict[str, Any]) -> None:
         f"among the best {share:.0%} of all: more trials prove more"
     )
     first, tuned = study.as_it_was(), f"{_score(study.best())} tuned"
-    when = "as it was" if len(study.start) == len(study.recipe.search) else "at first"
-    console.say(f"validation {_score(first) if first else 'not known'} {when}, {tuned}")
+    console.say(f"validation {_score(first) if first else 'not known'} as it was, {tuned}")
     times = _times(summary["scored_before"])
     console.say(f"test {with_deviation(summary['test'])}, {times}")
     console.remark(f"the run of the best, for `zoo predict`, is in {summary['folder']}")

@@ -301,6 +301,9 @@ def _load_for(weights: str, spec: "Spec", imports: list[str] | None, unverified:
 
 def _spec(data: str | None, options: list[str] | None) -> "Spec | None":
     """Return the data set that a command names, if it does."""
+    from zoo.config.overrides import need_values
+
+    need_values(options or [])
     if data is None and options:
         raise ZooError(f"{options[0]!r} goes with --data GRAPH; name one graph, and one run.")
     return None if data is None else spec_of(data, options)

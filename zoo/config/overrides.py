@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,12 @@ def need_values(overrides: Sequence[str]) -> None:
     Raises:
         ZooError: one has none.
     """
+    folders = [text for text in overrides if "=" not in text and os.path.isdir(text)]
+    if folders:
+        raise ZooError(
+            f"one run is wanted here, and these were named besides: {', '.join(folders[:5])}"
+            f"{' ...' * (len(folders) > 5)}. A pattern may match several; name the one."
+        )
     for text in overrides:
         if "=" not in text:
             raise ZooError(

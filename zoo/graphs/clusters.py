@@ -58,8 +58,9 @@ def _metis(graph: dgl.DGLGraph, parts: int) -> Tensor:
     links = csr_array(links + links.T)
     links.setdiag(False)
     links.eliminate_zeros()
+    links.sort_indices()
     kind = pymetis.zero_copy_dtype()
-    rows, columns = links.indptr.astype(kind), links.indices.astype(kind)
+    rows, columns = (array.astype(kind, copy=False) for array in (links.indptr, links.indices))
     try:
         return torch.tensor(pymetis.part_graph(parts, xadj=rows, adjncy=columns, recursive=True)[1])
     except RuntimeError as error:  # all that it says where memory is short

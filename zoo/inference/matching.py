@@ -70,8 +70,7 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
         _warn_of_order(model, data)
         return data
     if about.columns is not None and data.columns is not None:
-        for unseen in getattr(data.columns, "unseen", lambda learnt: ())(about.columns):
-            _LOG.warning("%s: %s.", data.name, unseen)
+        warn_of_unseen(data, about.columns)
         if not _is_as_learnt(about, data):
             data = data.with_columns(about.columns)
     else:
@@ -97,6 +96,12 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
             "`features` out.", data.name,
         )  # fmt: skip
     return data
+
+
+def warn_of_unseen(data: Dataset | Samples, learnt: Sequence[Any]) -> None:
+    """Name categories in the columns of data that are none of those that were learnt."""
+    for unseen in getattr(data.columns, "unseen", lambda learnt: ())(learnt):
+        _LOG.warning("%s: %s.", data.name, unseen)
 
 
 def _check_task(model: Model, data: Dataset) -> None:
@@ -279,7 +284,14 @@ def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None
     else:
         own = data.labels or names or [str(number) for number in range(int(y.max()) + 1)]
         named = [own[number] if 0 <= number < len(own) else None for number in y.tolist()]
-        known = [name if names is None or name in names else None for name in named]
+        strange = {name for name in named if names and name is not None} - {*(names or ())}
+        if strange:
+            count = sum(name in strange for name in named)
+            _LOG.warning(
+                f"{data.name}: {count:,} labels are none of the classes that the model knows, and "
+                f"count as not known: {shortened(sorted(strange))}; it knows {shortened(names)}."
+            )
+        known = [None if name in strange else name for name in named]
     return None if all(each is None for each in known) else known
 
 

@@ -36,7 +36,7 @@ from zoo.runs.earlier_runs import (
     trained_options,
 )
 from zoo.runs.prepare import hash_data_files
-from zoo.runs.resolve import UNTUNED, Plan, load_recipe, resolve, with_split
+from zoo.runs.resolve import UNTUNED, Plan, is_model, load_recipe, resolve, with_split
 from zoo.runs.results_table import flat, graph_names, groups, measured, model_names
 from zoo.runs.run_folder import (
     is_summarised,
@@ -103,6 +103,7 @@ def candidates(
     attentions: Sequence[str] = (),
     tuned: bool = False,
     baselines: bool = True,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[Candidate]:
     """Return what is compared: recipes, finished runs, and the baselines among or after them.
 
@@ -110,7 +111,8 @@ def candidates(
     its default options and the budget, seeds and splits of the first on that data set.
 
     Args:
-        sources: names or files of recipes, or folders of finished runs.
+        sources: names or files of recipes, or folders of finished runs; or models, which are
+            trained as baselines are, on the data of the finished runs beside them.
         overrides: `KEY=VALUE` changes of every recipe that is not a finished run, and of the added
             baselines; those of an option of the model reach a baseline that has this option.
         datasets: also every recipe called MODEL-DATASET; where there is none, every model with its
@@ -119,12 +121,13 @@ def candidates(
             `{name: rba, size: 512}`. Without any, recipes stay as they are.
         tuned: add baselines as their shipped recipes are, with their own features and budget.
         baselines: add those of `BASELINES` that are missing.
+        tell: called with a sentence about each model that is trained on the data of a run.
 
     Raises:
         ZooError: nothing to compare, a recipe or run that cannot be read, or finished runs alone
             that are to be changed.
     """
-    entries = [_read(source, overrides) for source in sources]
+    entries = _read_all(sources, overrides, tell)
     for dataset in datasets:
         known = [entry.plan.recipe.name for entry in entries]
         others = _all_of(dataset, overrides)
@@ -274,9 +277,34 @@ def candidate(recipe: Recipe, *, name: str | None = None, **options: Any) -> Can
     return Candidate(resolve(renamed, trust=True), **options)
 
 
+def _read_all(
+    sources: Sequence[str], overrides: Sequence[str], tell: Callable[[str], None]
+) -> list[Candidate]:
+    """Read sources; models beside finished runs are taken on the data of these, one for each."""
+    named = any(text.startswith(("dataset=", "dataset.name=")) for text in overrides)
+    finished = {source: _read(source, overrides) for source in sources if _is_run(source)}
+    firsts = [] if named else [first for first, *_ in _by_graph([*finished.values()])]
+    entries = []
+    for source in sources:
+        if source in finished or not firsts or not is_model(source):
+            entries.append(finished.get(source) or _read(source, overrides))
+            continue
+        for run in firsts:
+            entries.append(_with_defaults(source, run.plan, overrides))
+            tell(
+                f"{source} is trained on the data of {run.summary['folder']}, with its splits, "
+                "seeds and epochs where no others are written."
+            )
+    return entries
+
+
+def _is_run(source: str) -> bool:
+    return os.path.isfile(Path(source) / "summary.json")
+
+
 def _read(source: str, overrides: Sequence[str]) -> Candidate:
     folder = Path(source)
-    if not os.path.isfile(folder / "summary.json"):
+    if not _is_run(source):
         recipe = load_recipe(source, overrides, trust=True)
         if source in recipe_names() or source not in MODELS:
             return candidate(recipe)
@@ -371,11 +399,17 @@ def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) ->
             features = own["dataset"]["features"]
             shared["dataset"] = {**shared["dataset"], "features": features}
         return candidate(load_recipe({**own, **shared}), name=name)
-    shared |= {key: data[key] for key in ("graph", "task") if key in data}
+    return _with_defaults(model, first, changes)
+
+
+def _with_defaults(model: str, first: Plan, overrides: Sequence[str]) -> Candidate:
+    """Return a model with default options on the data, seeds, splits and budget of a plan."""
+    data = first.plain()
+    shared = {key: data[key] for key in ("dataset", "seeds", "graph", "task") if key in data}
     shared |= {"imports": first.imports} if first.code else {}
     train = {key: first.train[key] for key in SHARED if key in first.train}
     try:
-        return _untuned(model, shared, {**UNTUNED, **train}, changes)
+        return _untuned(model, shared, {**UNTUNED, **train}, overrides)
     except ZooError:
         if first.code is not None:
             raise
@@ -435,8 +469,9 @@ def compare(
     the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
     and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
     `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
-    of validation and test these had `seen`; and the `difference` from the best, with its interval
-    and whether that is `noise`: None for the best, and where seeds or splits are others.
+    of validation and test these had `seen`; the `unreached_phase` of `Fit`; and the `difference`
+    from the best, with its interval and whether that is `noise`: None for the best, and where seeds
+    or splits are others.
 
     Args:
         entries: from `candidates`.
@@ -540,6 +575,8 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
         "ways": {key: train.get(key) for key in WAYS},
         "epochs": statistics.fmean(seed["epochs"] for seed in seeds),
         "best_epoch": statistics.fmean(seed["epoch"] for seed in seeds),
+        # Runs of before do not say it.
+        "unreached_phase": max(seed.get("unreached_phase") or 0 for seed in seeds) or None,
     }
 
 

@@ -10,6 +10,7 @@ from zoo.config.options import Spec
 from zoo.config.recipe import divide, word
 from zoo.data.load import load_data, usual_batching
 from zoo.errors import ZooError
+from zoo.inference.matching import warn_of_unseen
 from zoo.inference.training_data import (
     as_trained,
     split_from_start,
@@ -126,6 +127,8 @@ def plan_finetuning(
                 kept = {key: each for key, each in loaded.dataset.items() if key not in unasked}
                 plan = resolve(loaded.model_copy(update={"dataset": kept}), trust=True)
                 data = load_data(plan.dataset)
+        if not other_features and about.columns:
+            warn_of_unseen(data, about.columns)
         plan = _with_known_nodes(plan, folder, about, data)
         scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")

@@ -147,6 +147,11 @@ def prepare(plan: Plan, data: Dataset | None = None) -> Prepared:
     return Prepared(plan, encoded, task, splits, augment, _about(plan, data, task))
 
 
+def _has_edges(graph) -> bool:
+    """Return whether a canonical graph, of one self-loop per node, has any other edge."""
+    return graph.num_edges() > graph.num_nodes()
+
+
 def _usual_split(plan: Plan, data: Dataset) -> Spec:
     """Return the split of a plan that names none: of nodes that weights know, that of these."""
     weights = plan.start_from and plan.start_from["weights"]
@@ -164,6 +169,13 @@ def _warn(plan: Plan, data: Dataset) -> None:
     weighted = WEIGHT in getattr(graph, "edata", {})
     if weighted and not MODELS[name].edge_weights:
         warn(f"{name} ignores the weights and directions of edges of {data.name}; gcn counts them.")
+    joined = word(plan.model.get("propagation") or "own") != "none" and not MODELS[name].alone
+    if graph is not None and joined and plan.graph["name"] == "own" and not _has_edges(graph):
+        warn(
+            f"{data.name} has no edges, so that {name} has nothing to pass between nodes: see that "
+            "they were read (`zoo data check`), or make some of the features, "
+            "'graph={name: knn, k: 10}'."
+        )
     if data.task in (CLASSIFICATION, GRAPHS, SEQUENCES) and data.classes == 1:
         warn(f"all labels of {data.name} are of one class, so that every model is right.")
     if plan.start_from is not None and getattr(data, "moments", None) is not None:

@@ -24,7 +24,7 @@ from zoo.config.recipe import Recipe, Verified, word
 from zoo.config.shipped import recipe_names
 from zoo.data.load import load_data
 from zoo.data.load.named import known_metric
-from zoo.errors import ZooError
+from zoo.errors import ZooError, suggestion
 from zoo.runs.earlier_runs import find_finished, find_unfinished, resume_apart, train_apart
 from zoo.runs.resolve import Plan, load_recipe, resolve
 from zoo.runs.run_folder import read_environment, verdict
@@ -62,8 +62,11 @@ def reproduce_all(
         quiet: nothing is told of the progress of a training.
         write: write what was measured into the files of the recipes.
         tell: called with a sentence before each training.
+
+    Raises:
+        ZooError: no recipe has such a name.
     """
-    for name in fnmatch.filter(recipe_names(), only):
+    for name in matching(only):
         recipe = load_recipe(name)
         row = {"recipe": name, "expected": recipe.expect and recipe.expect.test}
         try:
@@ -74,6 +77,20 @@ def reproduce_all(
         if write and verified:
             write_verified(recipe, verified)
         yield {**row, **result}
+
+
+def matching(only: str) -> list[str]:
+    """Return the names of the recipes that a pattern matches.
+
+    Raises:
+        ZooError: there is none; with near ones.
+    """
+    names = recipe_names()
+    if not (found := fnmatch.filter(names, only)):
+        raise ZooError(
+            f"no recipe matches {only!r}; {suggestion(only.strip('*'), names, 'recipe')}"
+        )
+    return found
 
 
 def expectations(only: str = "*", hours: float = math.inf) -> list[dict[str, Any]]:
@@ -87,13 +104,10 @@ def expectations(only: str = "*", hours: float = math.inf) -> list[dict[str, Any
         hours: only those that took no longer; of a limit, none of which that is not known.
 
     Raises:
-        ZooError: no recipe has such a name.
+        ZooError: no recipe has such a name, or none of these a number, or took so short.
     """
-    names = fnmatch.filter(recipe_names(), only)
-    if not names:
-        raise ZooError(f"no recipe is called {only!r}; see `zoo list recipes`.")
     rows = []
-    for recipe in map(load_recipe, names):
+    for recipe in map(load_recipe, matching(only)):
         if recipe.expect is None:
             continue
         found = recipe.measured
@@ -105,9 +119,13 @@ def expectations(only: str = "*", hours: float = math.inf) -> list[dict[str, Any
             "seconds": found and found.seconds,
             "gpu": found and found.gpu,
         })  # fmt: skip
-    return [
+    short = [
         row for row in rows if hours == math.inf or (row["seconds"] or math.inf) <= 3600 * hours
     ]
+    if not short:
+        what = f"has taken {hours:g} hours or less" if rows else "has a number to reach"
+        raise ZooError(f"no recipe that matches {only!r} {what}; see `zoo list recipes`.")
+    return short
 
 
 def write_verified(recipe: Recipe, verified: Verified) -> None:

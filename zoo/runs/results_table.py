@@ -20,6 +20,9 @@ from zoo.system.files import check_place, write_whole
 ALIKE = "≈"
 """What stands behind a score that may be as good as the best."""
 
+UNREACHED = "†"
+"""What stands behind a score of a model whose last phase of training never began."""
+
 SHARES = ("accuracy", "balanced-accuracy", "macro-f1", "micro-f1", "roc-auc", "average-precision",
           "mrr", "hits@")  # fmt: skip
 """How the metrics begin that papers print in percent."""
@@ -172,17 +175,18 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the scores of the models on the graphs, a line each, the best model first.
 
     Args:
-        rows: of `compare`: `model`, `graph`, `recipe`, `metric`, `test` and the `difference` from
-            the best of the graph, whose own is None.
+        rows: of `compare`: `model`, `graph`, `recipe`, `metric`, `test`, `unreached_phase` and the
+            `difference` from the best of the graph, whose own is None.
 
     Returns:
         Columns `model`, `graph`, `metric`, `mean`, `std`, `runs`, `recipe`; `best`, whether it is
         that of its graph; `difference` from it with its 95 % interval `low` to `high`, `pairs`,
-        `splits` and `noise`, None where there is none; `rank` on its graph, from 1, of the models
-        that are on all graphs, and NaN of others.
+        `splits` and `noise`, None where there is none; `unreached_phase`, the epochs after which
+        the last phase of the model begins, where training ended before; `rank` on its graph, from
+        1, of the models that are on all graphs, and NaN of others.
     """
     scores = pd.DataFrame([_line(row) for row in rows])
-    scores = scores.astype({"pairs": "Int64", "splits": "Int64"})
+    scores = scores.astype(dict.fromkeys(("pairs", "splits", "unreached_phase"), "Int64"))
     values = zip(scores["metric"], scores["mean"], strict=True)
     better = pd.Series([round(gain(metric, mean), 12) for metric, mean in values])
     scores["best"] = better == better.groupby(scores["graph"]).transform("max")
@@ -234,6 +238,7 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
         "recipe": row["recipe"],
         "difference": difference["mean"],
         **{key: difference[key] for key in _OF_PAIRS},
+        "unreached_phase": row["unreached_phase"],
     }
 
 
@@ -267,6 +272,7 @@ def _head(graph: str, metric: str) -> str:
 def _score(line: Mapping[str, Any], cell: Cell) -> str:
     mean, std, written = line["mean"], line["std"], written_as(line["metric"])
     text = written(mean) if pd.isna(std) else f"{written(mean)} ± {written(std)}"
+    text += "" if pd.isna(line["unreached_phase"]) else f" {UNREACHED}"
     return cell(text, line["best"], line["noise"] is True)
 
 
@@ -305,11 +311,30 @@ def sentences(scores: pd.DataFrame) -> Iterator[str]:
             "Not tested, being of one run, of other seeds or splits than the best, or of pairs "
             f"that are all alike: {named}."
         )
+    late = scores.dropna(subset="unreached_phase")
+    names = [
+        f"{model} on {graph}" for model, graph in zip(late["model"], late["graph"], strict=True)
+    ]
+    yield from unreached_phases(dict(zip(names, late["unreached_phase"], strict=True)))
     if ranks := _mean_ranks(scores):
         count, graphs = len(ranks), scores["graph"].nunique()
         yield f"Mean rank: over the {graphs} graphs, of the {count} models that are on all of them."
         if told := _friedman(scores, graphs):
             yield told
+
+
+def unreached_phases(starts: Mapping[str, int | None]) -> Iterator[str]:
+    """Say whose training ended before the last phase of the model, if any did.
+
+    Args:
+        starts: the epochs after which that phase begins, by the name of who never reached it.
+    """
+    named = ", ".join(f"{name} ({start:,} epochs)" for name, start in starts.items() if start)
+    if named:
+        yield (
+            f"{UNREACHED}: training ended before the last phase of the model begins, and what it "
+            f"has for that phase is untrained: {named}."
+        )
 
 
 def _friedman(scores: pd.DataFrame, graphs: int) -> str | None:
@@ -347,7 +372,7 @@ def to_markdown(scores: pd.DataFrame, notes: Sequence[str]) -> str:
 
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-          "±": r"$\pm$", ALIKE: r"$\approx$",
+          "±": r"$\pm$", ALIKE: r"$\approx$", UNREACHED: r"$\dagger$",
           **{letter: rf"\{letter}" for letter in "&%$#_{}"}}  # fmt: skip
 
 
@@ -372,7 +397,8 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results")
     head, *rows = cells(scores, cell)
     head = [_latex(text) for text in head]
     rows = [[_latex(model), *row] for model, *row in rows]
-    said = [*sentences(scores)][:2]
+    first, second, *more = sentences(scores)
+    said = [first, second, *(note for note in more if note.startswith(UNREACHED))]
     lines = [
         BEGINS[".tex"],
         *(f"% {' '.join(note.split())}" for note in notes if note not in said),

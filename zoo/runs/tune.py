@@ -46,6 +46,9 @@ TRAINING: dict[str, Any] = {
 }
 """What is tried of every training."""
 
+AS_IT_WAS = "as_it_was"
+"""What Optuna keeps of the trial of the recipe as it is."""
+
 _DATA = ("dataset", "graph", "encoding", "flip_signs", "split")
 
 
@@ -124,7 +127,7 @@ def with_settings(data: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[
 def start_of(search: Search, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a written recipe has at the keys of a search, as parameters of Optuna.
 
-    A value that is not in its space is left out, and with it the trial is another.
+    A value that is not in its space is left out, as Optuna could not tell it.
     """
     start = {}
     for key, space in search.items():
@@ -185,6 +188,10 @@ class Tuning:
         splits: on how many every trial is trained.
         device: `auto`, `cpu` or `cuda`.
 
+    Attributes:
+        outside: what the recipe begins with that is outside of its search, by key. The first trial
+            has it all the same; of that trial Optuna is told the other settings.
+
     Raises:
         ZooError: Optuna is missing, nothing or something else was begun in the folder, its data
             have changed, or the recipe cannot be trained.
@@ -215,7 +222,10 @@ class Tuning:
             write_whole(path, lambda draft: draft.write_text(recipe_text(source), encoding="utf-8"))
         self.name = f"{word(self.recipe.model)}-tuned"
         self.metric = self.prepared.task.metric_name
-        self.start = start_of(self.recipe.search, write_out(self.recipe, trust=True))
+        written = write_out(self.recipe, trust=True)
+        self.start = start_of(self.recipe.search, written)
+        outside = [key for key in self.recipe.search if key not in self.start]
+        self.outside = {key: value_at(written, key) for key in outside}
         self.study = self._study()
 
     def run(
@@ -280,7 +290,8 @@ class Tuning:
             statistics.stdev(scores) if len(scores) > 1 else None,
             len(scores),
             trial.user_attrs.get("seconds", 0.0),
-            {key: _setting(self.recipe.search[key], value) for key, value in trial.params.items()},
+            {key: _setting(self.recipe.search[key], value) for key, value in trial.params.items()}
+            | (self.outside if trial.user_attrs.get(AS_IT_WAS) else {}),
         )
 
     def trials(self) -> list[Trial]:
@@ -297,14 +308,16 @@ class Tuning:
     def as_it_was(self) -> Trial | None:
         """Return the complete trial of the settings that were begun with, None where it failed."""
         first = {key: _setting(self.recipe.search[key], x) for key, x in self.start.items()}
-        same = (trial for trial in self.trials() if first.items() <= trial.settings.items())
+        first |= self.outside
+        same = (trial for trial in self.trials() if first == trial.settings)
         return next((trial for trial in same if trial.state == "complete"), None)
 
     def importance(self) -> dict[str, float]:
         """Return how much of the spread of scores each setting explains, the most first."""
         too_few = contextlib.suppress(ValueError, RuntimeError, UserWarning)  # or all are alike
         with too_few, warnings.catch_warnings(action="error", category=UserWarning):
-            return dict(self.optuna.importance.get_param_importances(self.study))
+            keys = [*self.recipe.search]  # of the trials that have them all
+            return dict(self.optuna.importance.get_param_importances(self.study, params=keys))
         return {}
 
     def write_best(self) -> Path:
@@ -379,20 +392,24 @@ class Tuning:
             pruner=optuna.pruners.WilcoxonPruner(p_threshold=0.1))  # fmt: skip
         files = check_same_files(study.user_attrs.get("files"), self.prepared.plan)
         study.set_user_attr("files", files)
-        study.enqueue_trial(self.start, skip_if_exists=True)
+        study.enqueue_trial(self.start, user_attrs={AS_IT_WAS: True}, skip_if_exists=True)
         return study
 
     def _value(self, trial: Any) -> float:
         """Train with the settings of a trial, and return its mean gain over the splits."""
         start = time.perf_counter()
-        prepared = self._prepared(_suggest(trial, self.recipe.search))
+        outside = self.outside if trial.user_attrs.get(AS_IT_WAS) else {}
+        search = {key: space for key, space in self.recipe.search.items() if key not in outside}
+        prepared = self._prepared(_suggest(trial, search))
         scores: list[float] = []
         for number, (model, hooks, data) in enumerate(self._built(prepared)):
             trial.set_user_attr("begun", True)
             device, options = choose_device(self.device), prepared.plan.train
             result = fit(model, data, hooks, device, **options)
             if result.interrupted:
-                self.study.enqueue_trial(trial.params)  # lost, and tried again
+                # Lost, and tried again.
+                as_it_was = {AS_IT_WAS: trial.user_attrs.get(AS_IT_WAS, False)}
+                self.study.enqueue_trial(trial.params, user_attrs=as_it_was)
                 raise KeyboardInterrupt
             scores.append(result.val)
             trial.report(gain(self.metric, result.val), number)

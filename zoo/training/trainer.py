@@ -109,6 +109,7 @@ class Fit(NamedTuple):
         seconds_per_epoch: median duration of an epoch.
         interrupted: whether Ctrl-C ended training early.
         beside: the task's additional metrics on the test part; None where one is undefined.
+        unreached_phase: the epochs before the last phase of a model, where training ended before.
     """
 
     epoch: int
@@ -119,6 +120,7 @@ class Fit(NamedTuple):
     seconds_per_epoch: float
     interrupted: bool
     beside: dict[str, float | None]
+    unreached_phase: int | None = None
 
 
 class Hooks(NamedTuple):
@@ -424,13 +426,15 @@ class _TrainingState:
         self.model.eval()
         scores = {part: self.best.scores[part] for part in PARTS}
         seconds = statistics.median(self.epoch_seconds) if self.epoch_seconds else 0.0
+        last, epochs = max(self.best.starts, default=0), len(self.epoch_seconds)
         return Fit(
             self.best.epoch,
             **scores,
-            epochs=len(self.epoch_seconds),
+            epochs=epochs,
             seconds_per_epoch=seconds,
             interrupted=interrupted,
             beside=named_scores(extra_metrics, extra_scores),
+            unreached_phase=last if last and last >= epochs else None,
         )
 
 

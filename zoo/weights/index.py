@@ -6,6 +6,7 @@ they score, how large they are and the checksum of every file. `ZOO_WEIGHTS` nam
 """
 
 import functools
+import glob
 import math
 import os
 import re
@@ -126,6 +127,9 @@ def locate(source: Path | str) -> Located:
     if name in entries:
         place = os.environ["ZOO_WEIGHTS"]
         return Located(_check_files(user_path(place) / name, entries[name]), f"of {place}")
+    if found := sorted(glob.glob(os.path.expanduser(name))):
+        several = f"{', '.join(found[:5])}{' ...' * (len(found) > 5)}"
+        raise ZooError(f"{name!r} is a pattern, of {several}; name one of them as it is.")
     raise ZooError(
         f"no weights at {name!r}: name a folder that `zoo.save` wrote, a run, hub:OWNER/NAME, or "
         f"weights that come with the zoo; {suggestion(source, entries | index())}"

@@ -21,7 +21,7 @@ from zoo.config.learnt_columns import (
     TextColumn,
 )
 from zoo.data.tables.columns import Kind, Numbers
-from zoo.errors import ZooError, brief, suggestion
+from zoo.errors import ZooError, brief
 
 MOST_VALUES = 256
 """Categories that have a column each; of more, hashes share as many columns."""
@@ -83,6 +83,11 @@ class FeatureColumns:
         Raises:
             ZooError: the columns are not those that were learnt of, or of other kinds.
         """
+        if missing := [column.name for column in learnt if column.name not in self.values]:
+            raise ZooError(
+                f"there is no column {', '.join(map(brief, missing))}, which the model was trained "
+                f"on; among the features there are {', '.join(map(brief, self.values)) or 'none'}."
+            )
         blocks, names = [np.zeros((self.rows, 0), np.float32)], []
         for column in learnt:
             block, own_names = _ENCODE[column.kind](column, self._values_of(column), self.missing)
@@ -112,11 +117,6 @@ class FeatureColumns:
 
     def _values_of(self, column: LearntColumn) -> np.ndarray:
         name, kind = column.name, "category" if column.kind == "hashed" else column.kind
-        if name not in self.values:
-            raise ZooError(
-                f"there is no column {name!r}, which the model was trained on; "
-                f"{suggestion(name, self.values)}"
-            )
         if kind != self.kinds[name]:
             raise ZooError(
                 f"the column {name!r} was read as {self.kinds[name]}, and the model was trained on "
