@@ -495,6 +495,12 @@ def test_a_graph_that_has_grown_is_predicted_by_its_path_alone(tmp_path, zoo):
     assert answers(found).equals(answers(every[:5]))
     in_python = predict(load(run), path, only_new=True, only_unlabelled=True).table()
     assert in_python["id"].tolist() == told["id"][:5][unknown[:5]].tolist()
+    measured = ("evaluate", str(run), "--data", path, "--only-new")
+    code, printed = zoo(*measured, "--json")
+    result = json.loads(printed.out)
+    assert code == 0 and not result["seen"] and result["nodes"] == (~unknown[:5]).sum()
+    right = [told["label"][row] == told["known"][row] for row in range(5) if not unknown[row]]
+    assert result["score"] == pytest.approx(sum(right) / len(right))
     bare = grown.drop(columns="kind")
     write(tmp_path / "mine", bare)
     code, printed = zoo(*call, "--again")

@@ -247,6 +247,9 @@ def evaluate(
     ] = None,
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
+    only_new: Annotated[
+        bool, typer.Option("--only-new", help="Of nodes that training has not seen.")
+    ] = False,
     device: DeviceName = Device.auto,
     imports: Imports = None,
     unverified: Unverified = False,
@@ -268,6 +271,7 @@ def evaluate(
         part,
         batch_size=batch_size,
         layerwise=layerwise,
+        only_new=only_new,
         device=_device(device),
         beams=beams,
         length_penalty=length_penalty,

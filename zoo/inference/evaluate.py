@@ -29,6 +29,7 @@ from zoo.inference.training_data import (
     as_trained,
     dataset_of_run,
     is_seen,
+    new_nodes,
     part_is_seen,
     same_nodes,
     spec_of_training,
@@ -49,6 +50,7 @@ def evaluate_part(
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
+    only_new: bool = False,
     device: str | torch.device = "cpu",
     beams: int | None = None,
     length_penalty: float | None = None,
@@ -64,6 +66,7 @@ def evaluate_part(
             else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
+        only_new: of the part the nodes alone that training has not seen, as in `zoo.predict`.
         device: where.
         beams: of a translation, see `zoo.sequences.translate`.
         length_penalty: of a translation, likewise.
@@ -78,13 +81,14 @@ def evaluate_part(
 
     Raises:
         ZooError: as `zoo.evaluate`, or nothing is known of the graph of training, or another lies
-            in its place.
+            in its place; or none of the nodes is new.
     """
     about = model.about
     if part not in (None, "all", *PARTS):
         raise ZooError(unknown("part", part, ("all", *PARTS)))
     translates = type(model).tasks == (TRANSLATION,)
-    _check_links(about.task, part == "all" or layerwise or batch_size is not None)
+    of_nodes = layerwise or only_new or batch_size is not None
+    _check_links(about.task, part == "all" or of_nodes)
     if not translates and (beams, length_penalty) != (None, None):
         raise ZooError("beams and their length penalty are for translations; leave them out.")
     part = part or ("test" if spec is None or translates or about.task == LINKS else "all")
@@ -104,8 +108,8 @@ def evaluate_part(
         seen = _links_are_seen(model, training, compared, split_then, on, part)
         return {**evaluate_links(model, on, part, device=device), "seen": seen}
     split = {**(split_then or {}), **split}.get("split", data.split)
-    if layerwise and data.task in (FORECASTING, TRANSLATION):
-        raise ZooError(f"--layerwise is for one graph, and {data.name} is none; leave it out.")
+    if data.task in (FORECASTING, TRANSLATION):
+        _check_no_graph(data, {"--layerwise": layerwise, "--only-new": only_new})
     if data.task == FORECASTING:
         result = evaluate_forecasts(model, data, part, split, batch_size=batch_size, device=device)
         train = trained_nodes(about, split_then, data)  # snapshots
@@ -121,14 +125,15 @@ def evaluate_part(
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
     nodes = _nodes_of_part(model, data, split, part)
+    kept = _new_of(nodes, data, folder) if only_new else torch.arange(len(nodes))
     learns = any(True for _ in model.parameters())  # not by closed forms, see `Model.context`
-    seen = learns and is_seen(training, compared, split_then, data, nodes, part)
-    rows, nodes, context = rows_of_part(model, data, split, part, of_run)
+    seen = learns and is_seen(training, compared, split_then, data, nodes[kept], part)
+    rows, places, context = rows_of_part(model, data, split, part, of_run)
     given = model.context and part != "all" and rows is data
     given = _nodes_of_part(model, data, split, "train") if given else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device, "given": given}
     answer = answers(model, rows, context=context, **how)
-    logits, y, task = answer.logits[nodes], answer.y[nodes], answer.task
+    logits, y, task = answer.logits[places[kept]], answer.y[places[kept]], answer.task
     about = About() if model.any_graph else about  # of the data of training, which are others
     _warn_of_metric(about, task)
     return {
@@ -153,12 +158,27 @@ def _warn_of_metric(about: About, task: Task) -> None:
         )
 
 
+def _check_no_graph(data: Dataset, words: Mapping[str, Any]) -> None:
+    """Refuse options of one graph for data that are none."""
+    for word, given in words.items():
+        if given:
+            raise ZooError(f"{word} is for one graph, and {data.name} is none; leave it out.")
+
+
+def _new_of(nodes: Tensor, data: Dataset, folder: Path | None) -> Tensor:
+    """Return the places (m,) of nodes (n,) that are new to training, some with a label."""
+    places = torch.from_numpy(new_nodes(folder, data))[nodes].nonzero().flatten()
+    if not labelled(data.y[nodes[places]]).any():
+        raise ZooError(f"of this part of {data.name} no {data.unit} with a label are new.")
+    return places
+
+
 def _check_links(task: str | None, otherwise: bool) -> None:
     """Refuse to measure links otherwise than in a part, by the whole graph of training links."""
     if task == LINKS and otherwise:
         raise ZooError(
             f"links are measured in {', '.join(PARTS)}, by the graph of all links of training at "
-            "once; leave `all`, --layerwise and --batch-size out."
+            "once; leave `all`, --layerwise, --only-new and --batch-size out."
         )
 
 
