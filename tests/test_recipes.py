@@ -164,13 +164,16 @@ def test_a_recipe_is_in_the_folder_of_its_model():
 
 
 def test_what_another_data_set_means_is_said():
-    tuned, left = remarks_on_dataset("difformer-cora", ["dataset=karate"])
-    assert "was tuned for cora" in tuned and "`features: row`" in left
+    tuned, features, split = remarks_on_dataset("difformer-cora", ["dataset=karate"])
+    assert "was tuned for cora" in tuned and "`features: row`" in features
+    assert "`split: {name: per-class-20, seed: 123}`" in split
     overrides = ["dataset=karate", "dataset.features=row"]
-    assert len(remarks_on_dataset("difformer-cora", overrides)) == 1
+    assert len(remarks_on_dataset("difformer-cora", overrides)) == 2
     assert remarks_on_dataset("difformer-cora", ["train.epochs=1"]) == []
-    assert len(remarks_on_dataset("gcn-cora", ["dataset=karate"])) == 1
+    assert len(remarks_on_dataset("gcn-cora", ["dataset=karate"])) == 2
     assert remarks_on_dataset("gcn", ["dataset=karate"]) == []
+    _, left = remarks_on_dataset("graphgps-bbbp", ["dataset=mine.csv"])
+    assert "`split: scaffold`" in left and "`dataset.split=scaffold`" in left
 
 
 def test_a_file_of_ones_own_was_tuned_for_nothing(tmp_path):

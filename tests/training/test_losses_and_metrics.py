@@ -1,5 +1,7 @@
 """What training minimises, what it is measured by, and what chooses the epoch: options of `fit`."""
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
@@ -149,6 +151,20 @@ def test_what_always_answers_one_class_is_named_by_any_metric(on):
         assert constant_prediction(task, on.data, on.split, {**scores, "test": 0.0}) == "0"
         better = {**scores, "test": scores["test"] + 0.01}
         assert constant_prediction(task, on.data, on.split, better) is None
+
+
+@pytest.mark.parametrize("name, sign", [("r2", 1), ("rmse", -1)])
+def test_a_model_no_better_than_the_mean_of_training_is_told(name, sign):
+    data = load_graph("karate")
+    y = torch.randn(34, generator=torch.Generator().manual_seed(0)) + 50
+    data = dataclasses.replace(data, y=y, task="node-regression", labels=None)
+    split = make_split("ratio-50-25-25", y, None, seed=0)
+    task = with_metric(pick(TASKS, "node-regression"), name)
+    mean = y[split.train].mean()
+    score = task.metric(mean.expand(len(split.test), 1), y[split.test])
+    told = {extra: constant_prediction(task, data, split, {"test": score + sign * extra})
+            for extra in (-0.1, 0.0, 0.1)}  # fmt: skip
+    assert told == {-0.1: "the mean of training", 0.0: "the mean of training", 0.1: None}
 
 
 def test_a_run_tells_them_all(tmp_path, monkeypatch):

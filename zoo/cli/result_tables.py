@@ -37,6 +37,7 @@ def result(summary: dict[str, Any], epochs: int | None = None) -> None:
         table.add_section()
         table.add_row("mean", "", *(with_deviation(summary[part]) for part in ("val", "test")))
     title = f"{summary['recipe']}: {summary['metric']} on {summary['dataset']}"
+    title += f", split {summary['split']}" if summary.get("split") else ""
     out.print(plain(title), table, sep="\n", soft_wrap=True)
     for sentence in _of_best_epochs(summary, epochs):
         out.print(sentence)

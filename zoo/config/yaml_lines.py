@@ -100,14 +100,17 @@ def recipe_text(data: Mapping[str, Any]) -> str:
     return printable(yaml.dump(data, Dumper=_Dumper, **style))
 
 
-def line_text(data: Mapping[str, Any]) -> str:
-    """Return a mapping as one line of YAML, as it is written behind `dataset=`.
+def line_text(data: Any) -> str:
+    """Return a mapping, or another value, as one line of YAML, as it is written behind `dataset=`.
 
     >>> line_text({"name": "sbm", "nodes": 60, "label": ["a", "5e-4"]})
     "{name: sbm, nodes: 60, label: [a, '5e-4']}"
+    >>> line_text(0.5)
+    '0.5'
     """
     style = {"sort_keys": False, "default_flow_style": True, "allow_unicode": True}
-    return printable(yaml.dump(data, Dumper=_Dumper, width=float("inf"), **style)).strip()
+    text = printable(yaml.dump(data, Dumper=_Dumper, width=float("inf"), **style)).strip()
+    return text.removesuffix("\n...")  # what ends a document of a word or number alone
 
 
 class NotYaml(Exception):

@@ -847,29 +847,33 @@ def check_parts(task: Task, data: Any, splits: Mapping[int, Split]) -> None:
 def constant_prediction(
     task: Task, data: Any, split: Split, scores: Mapping[str, float]
 ) -> str | None:
-    """Return the class that, predicted for every test row, scores at least as well as the model.
+    """Return what, answered for every test row, scores at least as well as the model.
 
-    None if there is no such class: the model has learnt to tell classes apart.
+    That is a class, or the mean of the training numbers; None where nothing such does.
 
     Args:
-        task: the task; the result is None if it is not classification.
+        task: the task; the result is None if it is of several targets, of pairs or tokens.
         data: the data set.
         split: train, validation and test rows.
         scores: the model's score in each part.
     """
-    if task.kind not in ("classes", "binary"):
-        return None
     y = data.y[split.test]
+    if task.kind in ("classes", "binary"):
+        names = [str(label) for label in data.labels or range(data.classes)]
+        answers = dict(zip(names, 20 * torch.eye(data.classes), strict=False))  # almost 1
+    elif task.kind == "numbers" and y.dim() == 1:
+        answers = {"the mean of training": data.y[split.train].nanmean().reshape(1)}
+    else:
+        return None
     sign = -1 if lower_is_better(task.metric_name) else 1
     constant = {}
-    for label in range(data.classes):
-        logits = 20 * torch.eye(data.classes)[label]  # a probability of almost 1
+    for label, logits in answers.items():
         with contextlib.suppress(ZooError):  # the metric is undefined for a part of one class
             constant[label] = sign * task.metric(logits.expand(len(y), -1), y)
     best = max(constant, key=constant.__getitem__, default=None)
     if best is None or sign * scores["test"] > constant[best] + 1e-9:
         return None
-    return str((data.labels or range(data.classes))[best])
+    return best
 
 
 def check_scores(task: Task, parts: Mapping[str, Tensor], classes: int, where: str = "") -> None:

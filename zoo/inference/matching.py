@@ -280,7 +280,7 @@ def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None
     if y.dim() > 1:
         return None
     if y.is_floating_point():
-        known = [None if math.isnan(number) else number for number in y.tolist()]
+        known = [None if math.isnan(number) else float(str(number)) for number in y.numpy()]
     else:
         own = data.labels or names or [str(number) for number in range(int(y.max()) + 1)]
         named = [own[number] if 0 <= number < len(own) else None for number in y.tolist()]

@@ -5,6 +5,7 @@ Neither runs what a recipe imports unless it is told to: looking at a recipe run
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from zoo.config.options import (
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
 from zoo.config.shipped import is_path, recipe_file, recipe_names
+from zoo.config.yaml_lines import line_text
 from zoo.data.graph_words import GRAPHS
 from zoo.data.links import LinkData
 from zoo.data.load import (
@@ -101,11 +103,16 @@ def remarks_on_dataset(source: str, overrides: Sequence[str]) -> list[str]:
             f"{source} was tuned for {dataset}: `zoo train {model} {other}` takes the defaults "
             f"of the model, and `zoo tune {model} --data ...` looks for settings."
         )
-    features = recipe.dataset.get("features") if isinstance(recipe.dataset, Mapping) else None
-    if features is not None and not any("features" in text for text in overrides):
+    named = recipe.dataset if isinstance(recipe.dataset, Mapping) else {}
+    for key in ("features", "split"):
+        value = named.get(key)
+        if value in (None, "benchmark") or any(
+            re.search(rf"\b{key}\s*[=:]", text) for text in overrides
+        ):
+            continue
         remarks.append(
-            f"{other} leaves out `features: {features}`; write `dataset.features={features}` to "
-            "keep that."
+            f"{other} leaves out `{key}: {line_text(value)}`; write "
+            f"`dataset.{key}={line_text(value)}` to keep that."
         )
     return remarks
 

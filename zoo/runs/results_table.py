@@ -5,6 +5,7 @@ differs from others of the same model on the same graph; nothing else of a recip
 so that what was tuned for each graph is one row.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ ALIKE = "≈"
 
 UNREACHED = "†"
 """What stands behind a score of a model whose last phase of training never began."""
+
+FEW_PAIRS = "Of two pairs next to nothing is significant: more seeds tell more."
 
 SHARES = ("accuracy", "balanced-accuracy", "macro-f1", "micro-f1", "roc-auc", "average-precision",
           "mrr", "hits@")  # fmt: skip
@@ -302,6 +305,8 @@ def sentences(scores: pd.DataFrame) -> Iterator[str]:
             f"Bold: the best of a graph. {ALIKE}: not significantly worse, by the paired t-test of "
             f"seeds and splits at the level of 5 %, one comparison at a time{overlap}."
         )
+        if (scores["pairs"][paired] < 3).any():
+            yield FEW_PAIRS
     else:
         yield "Bold: the best of a graph."
     if (alone := ~(paired | scores["best"])).any():
@@ -377,7 +382,8 @@ _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasci
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    text = "".join(_LATEX.get(letter, letter) for letter in text)
+    return re.sub(r"^-(?=\d)", "$-$", text)
 
 
 def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results") -> str:
@@ -398,7 +404,7 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results")
     head = [_latex(text) for text in head]
     rows = [[_latex(model), *row] for model, *row in rows]
     first, second, *more = sentences(scores)
-    said = [first, second, *(note for note in more if note.startswith(UNREACHED))]
+    said = [first, second, *(note for note in more if note.startswith((UNREACHED, FEW_PAIRS)))]
     lines = [
         BEGINS[".tex"],
         *(f"% {' '.join(note.split())}" for note in notes if note not in said),

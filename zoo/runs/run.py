@@ -265,6 +265,7 @@ def _run_plan(
                 prepared.task.metric_name,
                 results,
                 torch_device,
+                split=prepared.plan.split,
                 folder=folder.path,
                 interrupted=error is not None,
             )
@@ -303,16 +304,16 @@ def _write_run_inputs(
 
 
 def warn_of_constant_predictions(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
-    """Log a warning for seeds whose model is no better than predicting one class for every row."""
+    """Log a warning for seeds whose model is no better than one answer for every row."""
     seeds_of: dict[str, list[int]] = {}
     for result, split in zip(results, prepared.splits, strict=False):  # interrupted: fewer results
         label = constant_prediction(prepared.task, prepared.data, split, result)
         if label is not None:
             seeds_of.setdefault(label, []).append(result["seed"])
     for label, seeds in seeds_of.items():
-        which = f"seed {seeds[0]} scores" if len(seeds) == 1 else f"{len(seeds)} seeds score"
+        which = f"seed {seeds[0]} is" if len(seeds) == 1 else f"{len(seeds)} seeds are"
         logging.getLogger(__name__).warning(
-            f"{which} no more on the test part than always answering {label} would; more epochs, "
+            f"{which} no better on the test part than always answering {label}; more epochs, "
             "scaled features, an encoding or another learning rate may help."
         )
 

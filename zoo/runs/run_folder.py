@@ -30,6 +30,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zoo.config.metadata import stem_of
+from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, word
 from zoo.config.scores import figure, gain, is_reached, lower_is_better, signed, spread
 from zoo.data import Dataset
@@ -416,6 +417,7 @@ def summarise(
     results: list[dict[str, Any]],
     device: torch.device,
     *,
+    split: Spec | None,
     folder: Path,
     interrupted: bool,
 ) -> dict[str, Any]:
@@ -423,6 +425,7 @@ def summarise(
     return {
         "recipe": recipe.name,
         "dataset": data.name,
+        "split": split and word(split),
         "metric": metric,
         "seeds": results,
         "val": spread([result["val"] for result in results]),
