@@ -65,6 +65,9 @@ BUDGET = ("epochs", "patience", "batching")
 WAYS = ("evaluate_every", "evaluate_from", "evaluate", "inductive")
 """Options of the training that say which epoch is chosen, and what a model may see before."""
 
+OF_DATA = ("dataset", "seeds", "graph", "task", "readout")
+"""What else a model with default options takes over: the question, and not the model."""
+
 SHARED = (*BUDGET, *WAYS, "precision")
 """What an added baseline takes over from the training of the first recipe: all but its tuning."""
 
@@ -405,7 +408,7 @@ def _baseline(model: str, first: Plan, overrides: Sequence[str], tuned: bool) ->
 def _with_defaults(model: str, first: Plan, overrides: Sequence[str]) -> Candidate:
     """Return a model with default options on the data, seeds, splits and budget of a plan."""
     data = first.plain()
-    shared = {key: data[key] for key in ("dataset", "seeds", "graph", "task") if key in data}
+    shared = {key: data[key] for key in OF_DATA if key in data}
     shared |= {"imports": first.imports} if first.code else {}
     train = {key: first.train[key] for key in SHARED if key in first.train}
     try:
