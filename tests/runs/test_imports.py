@@ -363,3 +363,18 @@ def test_modules_in_the_current_folder_are_not_taken_for_others(ran, tmp_path, m
     )
     assert len(called) >= 3 and set(called) == {'"-P"', "*sys.orig_argv[1:]]"}  # itself, again
     assert ran() == 0
+
+
+def test_a_file_of_code_imports_what_lies_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "beside_it.py").write_text("NODES = 40\n")
+    (tmp_path / "mine.py").write_text(
+        "import beside_it\n"
+        "from zoo import DATASETS\n"
+        "from zoo.data.generated import sbm\n"
+        'DATASETS["of-mine"] = lambda: sbm(nodes=beside_it.NODES, classes=2, dim=4)\n'
+    )
+    monkeypatch.chdir(tmp_path)  # what is typed is of this folder, not that of the recipe
+    own = load_recipe("gcn-cora", ["imports=mine.py", "dataset=of-mine"], trust=True)
+    assert own.imports == [str(tmp_path / "mine.py")]
+    assert len(DATASETS["of-mine"]().y) == 40

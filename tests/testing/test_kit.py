@@ -22,6 +22,10 @@ WRONG = {
             "with others beside it a set gives another output",
         ),
         "first": (lambda q, k, v: v[..., :1, :, :].expand_as(v), "with the nodes in another order"),
+        "drawn": (
+            lambda q, k, v: nn.functional.dropout(v, 0.5),
+            "in evaluation the same q, k and v give another output each time",
+        ),
         "pairs": (
             lambda q, k, v: (
                 torch.einsum("...nhd,...mhd->...nmh", q, k)

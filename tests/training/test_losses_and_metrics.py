@@ -223,3 +223,14 @@ def test_weights_measured_by_a_metric_that_is_not_known_here_are_told(
     monkeypatch.setitem(METRICS, "kappa", kappa)
     code, out, said = command("evaluate", str(folder))
     assert code == 0 and out.startswith("kappa ") and "not known here" not in said
+
+
+@pytest.mark.parametrize(
+    "answer, message", [(lambda p, y: p, "the shape .*; return one number"),
+                        (lambda p, y: float("nan"), "no number")]
+)  # fmt: skip
+def test_a_metric_that_is_no_number_is_refused(on, monkeypatch, answer, message):
+    monkeypatch.setitem(zoo.METRICS, "strange", lambda: answer)
+    task = with_metric(TASK, "strange")
+    with pytest.raises(ZooError, match=message):
+        task.metric(torch.zeros(len(on.data.y), 2), on.data.y)

@@ -84,6 +84,16 @@ def override(draft: Draft, text: str, number: int) -> None:
             del draft.places[replaced]
         draft.places[keys] = place
         parent[keys[-1]] = node and draft.build(node, keys, lambda line: place)
+        if keys == ("imports",):
+            parent["imports"] = _from_here(parent["imports"])
+
+
+def _from_here(sources: Any) -> Any:
+    """Return imports that are typed, one or several: files of the folder in which they are."""
+    sources = [sources] if isinstance(sources, str) else sources
+    if not isinstance(sources, list):
+        return sources
+    return [os.path.abspath(name) if str(name).endswith(".py") else name for name in sources]
 
 
 def _parent(draft: Draft, keys: Keys, place: Place) -> dict[str, Any] | None:

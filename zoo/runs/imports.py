@@ -82,6 +82,8 @@ def _import_file(path: Path) -> str:
         return digest
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
     sys.modules[name] = module
+    if str(path.parent) not in sys.path:  # the last place where its own imports are looked for
+        sys.path.append(str(path.parent))
     try:
         exec(compile(content, path, "exec", dont_inherit=True), module.__dict__)
     except BaseException:

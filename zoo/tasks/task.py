@@ -484,9 +484,17 @@ def _measured(metric: Metric, name: str, task: Task, logits: Tensor, y: Tensor) 
     for p, labels, known in columns:
         if known.any():
             try:
-                scores.append(float(metric(p[known], labels[known].astype(dtype))))
+                score = metric(p[known], labels[known].astype(dtype))
             except ValueError as error:  # undefined for this target
                 why = str(error)
+                continue
+            if np.shape(score) != ():
+                raise ZooError(f"the metric {name!r} returns the shape {np.shape(score)}; return "
+                               "one number.")  # fmt: skip
+            if math.isnan(score):
+                why = "it is no number (nan)"
+            else:
+                scores.append(float(score))
     if not scores:
         raise ZooError(f"{name} does not exist for a part of the data: {why}.")
     return sum(scores) / len(scores)

@@ -53,6 +53,17 @@ def check_attention(attention: Spec) -> None:
     check_all(attention_promises(attention))
 
 
+def evaluating_twice_gives_the_same(spec: Spec) -> None:
+    """Evaluation is the same each time."""
+    q, k, v = _tensors(30, 2, 4)
+    attend = _build(spec)
+    keep(
+        torch.equal(attend(q, k, v), attend(q, k, v)),
+        "in evaluation the same q, k and v give another output each time. Write `F.dropout(x, p, "
+        "self.training)` in a module, and draw from a generator with a fixed seed.",
+    )
+
+
 def values_of_one_give_one(spec: Spec) -> None:
     """Where all values are 1 the output is 1: the weights of a node sum to 1."""
     q, k = _tensors(30, 2, 4, count=2)
@@ -184,6 +195,7 @@ def a_bias_counts_for_the_pairs_of_its_own_set(spec: Spec) -> None:
 
 
 EVERY = (
+    evaluating_twice_gives_the_same,
     values_of_one_give_one,
     sets_do_not_see_each_other,
     graphs_of_a_batch_do_not_see_each_other,

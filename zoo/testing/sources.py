@@ -63,9 +63,10 @@ def words_of(target: str) -> list[tuple[str, str]]:
     ]
     if not found:
         raise ZooError(
-            f"{path} registers nothing. Write `@register_model('name')` above the class of a "
-            "model, with `from zoo import Model, register_model`; or `ATTENTIONS['name'] = ...`, "
-            "and likewise `PROPAGATIONS` and `ENCODINGS`."
+            f"{path} registers nothing that has promises, as losses, metrics and data sets have "
+            "none. Write `@register_model('name')` above the class of a model, with `from zoo "
+            "import Model, register_model`; or `ATTENTIONS['name'] = ...`, and likewise "
+            "`PROPAGATIONS` and `ENCODINGS`."
         )
     return found
 
