@@ -27,7 +27,7 @@ def test_a_run_is_measured_and_predicted_as_it_was_trained(readout, graphs, zoo)
     words = [] if readout is None else [f"readout={readout}"]
     code, answer = zoo("train", "graphgps", "dataset=set.pt", "--runs", "runs", *QUIET, *words)
     assert not code, answer.err
-    assert ("`readout: max` by default" in answer.err) == (readout is None)
+    assert ("`readout: sum` by default" in answer.err) == (readout is None)
     assert "`encoding: random_walk`" in answer.err
     summary = json.loads(answer.out)
     assert "seed 0" in answer.err

@@ -204,7 +204,7 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
             table.add_column(column, justify="right", no_wrap=True)
     scores.add_column("", no_wrap=True)
     for row in summaries:
-        late = f" {UNREACHED}" if row["unreached_phase"] else ""
+        late = f" {UNREACHED}" if row.get("unreached_phase") else ""
         name = plain(row["recipe"] + (" *" if is_marked(row) else "") + late)
         test = with_deviation(row["test"], write)
         scores.add_row(
@@ -232,7 +232,7 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
         out.print(plain(sentence))
     out.print("\ntraining, in the mean of the runs")
     out.print(costs)
-    late = unreached_phases({row["recipe"]: row["unreached_phase"] for row in summaries})
+    late = unreached_phases({row["recipe"]: row.get("unreached_phase") for row in summaries})
     for sentence in (*mark_notes(summaries), *late, *other_notes(summaries)):
         out.print(plain(sentence))
 

@@ -41,7 +41,7 @@ GRAPHS_SPLIT, NUMBERS_SPLIT = "stratified-80-10-10", "ratio-80-10-10"
 SET_ENCODING: Spec = {"name": "random_walk", "steps": 16}
 """The encoding of a set of graphs where a recipe names none: models see structure by it."""
 
-SET_READOUT: Spec = "max"
+SET_READOUT: Spec = "sum"
 """The readout of a set of graphs where a recipe names none."""
 
 Pooling = Literal["mean", "class-token"]

@@ -241,7 +241,7 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
         "recipe": row["recipe"],
         "difference": difference["mean"],
         **{key: difference[key] for key in _OF_PAIRS},
-        "unreached_phase": row["unreached_phase"],
+        "unreached_phase": row.get("unreached_phase"),
     }
 
 
