@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -80,6 +81,8 @@ def test_pairs_and_partners_by_ids(run, tmp_path):
     assert table["source"].tolist() == ["m5", "m0", "m5"]
     expected = score_pairs(model, data, torch.tensor([[5, 16], [0, 33], [5, 16]]))
     assert table["probability"].tolist() == expected.tolist()
+    for same in (torch.tensor([[5, 16], [0, 33]]), pandas.DataFrame({"a": [5, 0], "b": [16, 33]})):
+        assert predict_links(model, data, same)["probability"].tolist() == expected[:2].tolist()
     file.write_text("source,target\n5,16\n0,33\n")
     assert predict_links(model, data, file)["probability"].tolist() == expected[:2].tolist()
     some = predict_links(model, ids, top=2, nodes=["m33", "m2"])

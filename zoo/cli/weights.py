@@ -178,12 +178,6 @@ def _links(
     from zoo.inference.links import predict_links
     from zoo.inference.predict import write_frame
 
-    if (pairs is None) == (top is None) or ((known or nodes) and top is None):
-        raise ZooError(
-            "links are predicted of pairs in a table, --pairs pairs.csv, or as the best partners "
-            "of each node, --top 10, of some by --node ID, with those it is linked with already by "
-            "--known."
-        )
     how = {"nodes": nodes or None, "known": known, "device": device}
     table = predict_links(model, graph, pairs, top=top, **how)
     write_frame(table, out)

@@ -6,10 +6,11 @@ The model sees the whole graph that it is given: all links that are known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,10 +40,10 @@ BLOCK = 2**20
 def predict_links(
     model: Model,
     data: Dataset | Spec | Path,
-    pairs: Path | str | Iterable[Sequence[Any]] | None = None,
+    pairs: Path | str | Sequence[Sequence[Any]] | np.ndarray | Tensor | DataFrame | None = None,
     *,
     top: int | None = None,
-    nodes: Iterable[Any] | None = None,
+    nodes: Sequence[Any] | np.ndarray | Tensor | None = None,
     known: bool = False,
     device: torch.device | str = "cpu",
 ) -> DataFrame:
@@ -52,7 +53,8 @@ def predict_links(
         model: trained by `task: link-prediction`, as `zoo.load` gives it.
         data: a graph with the features of training; or its name, path or mapping, which is read as
             that one was.
-        pairs: ids of two nodes each, or a table (CSV, Parquet) whose first two columns they are.
+        pairs: ids of two nodes each, (P, 2), or the path of a table (CSV, Parquet) whose first two
+            columns they are.
         top: in the place of pairs, the partners that each node is most likely linked with.
         nodes: with `top`, ids of the nodes whose partners are asked for; left out, all.
         known: with `top`, whether links that the graph has count too.
@@ -66,27 +68,30 @@ def predict_links(
         ZooError: neither or both of pairs and top, an id is none of a node, the model is of another
             task, or the graph has other features.
     """
-    if (pairs is None) == (top is None) or ((known or nodes) and top is None):
+    if (pairs is None) == (top is None) or (top is None and (known or nodes is not None)):
         raise ZooError(
-            "links are predicted of pairs of nodes, such as those of a table, `pairs`, or as the "
-            "best partners of each node, `top`, of some by `nodes`, with those it is linked with "
-            "already by `known`."
+            "links are predicted of pairs of nodes, such as those of a table, --pairs pairs.csv, "
+            "or as the best partners of each node, --top 10, of some by --node ID (`nodes`), with "
+            "those it is linked with already by --known."
         )
     graph, *_ = read_by_name(model, data, None, None, labels=False)
     if pairs is None:
-        asked = None if nodes is None else find_nodes([*map(str, nodes)], graph)
-        found, likely = best_partners(model, graph, top, nodes=asked, known=known, device=device)
-        return _table(graph, found.flatten(0, 1), likely.flatten())
+        chosen = None if nodes is None else find_nodes(_names(nodes), graph)
+        best, likely = best_partners(model, graph, top, nodes=chosen, known=known, device=device)
+        return _table(graph, best.flatten(0, 1), likely.flatten())
     if isinstance(pairs, str | Path):
-        found = read_pairs(Path(pairs), graph)
+        places = read_pairs(Path(pairs), graph)
     else:
-        ends = [[str(end) for end in pair] for pair in pairs]
-        if not ends or any(len(pair) != 2 for pair in ends):
+        names = _names(pairs)
+        if names.ndim != 2 or names.shape[1] != 2 or not len(names):
             raise ZooError("pairs are ids of two nodes each, such as [(0, 33), (5, 16)].")
-        found = torch.stack(
-            [find_nodes(own, graph, once=False) for own in zip(*ends, strict=True)], dim=1
-        )
-    return _table(graph, found, score_pairs(model, graph, found, device=device))
+        places = find_nodes(names.flatten(), graph, once=False).reshape(-1, 2)
+    return _table(graph, places, score_pairs(model, graph, places, device=device))
+
+
+def _names(ids: Any) -> np.ndarray:
+    """Return ids, of a list, an array, a tensor or a table, as they are written."""
+    return np.asarray(ids, dtype=object).astype(str).astype(object)  # Python's own strings
 
 
 def score_pairs(
@@ -178,7 +183,7 @@ def read_pairs(path: Path, data: Dataset) -> Tensor:
     return read_node_pairs(path, data)[0]
 
 
-def find_nodes(ids: Sequence[str], data: Dataset, *, once: bool = True) -> Tensor:
+def find_nodes(ids: Sequence[str] | np.ndarray, data: Dataset, *, once: bool = True) -> Tensor:
     """Return the numbers of nodes (n,) by their ids; each once, if so asked.
 
     Raises:

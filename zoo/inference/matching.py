@@ -284,14 +284,14 @@ def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None
     else:
         own = data.labels or names or [str(number) for number in range(int(y.max()) + 1)]
         named = [own[number] if 0 <= number < len(own) else None for number in y.tolist()]
-        strange = {name for name in named if names and name is not None} - {*(names or ())}
-        if strange:
-            count = sum(name in strange for name in named)
+        unknown = {name for name in named if names and name is not None} - {*(names or ())}
+        if unknown:
+            count = sum(name in unknown for name in named)
             _LOG.warning(
                 f"{data.name}: {count:,} labels are none of the classes that the model knows, and "
-                f"count as not known: {shortened(sorted(strange))}; it knows {shortened(names)}."
+                f"count as not known: {shortened(sorted(unknown))}; it knows {shortened(names)}."
             )
-        known = [None if name in strange else name for name in named]
+        known = [None if name in unknown else name for name in named]
     return None if all(each is None for each in known) else known
 
 
