@@ -9,6 +9,7 @@ import pandas
 import pytest
 import torch
 
+import zoo
 from zoo import ZooError
 from zoo.canonical_form import FEATURE
 from zoo.data.load import load_data
@@ -197,3 +198,29 @@ def test_every_row_of_a_file_has_a_row_of_predictions(tmp_path, command):
     table(tmp_path / "toxic.csv", [f"{'C' * (1 + n % 9)},{n % 2}" for n in range(99)], "smiles,t")
     code, _, said = command("finetune", run, "--data", "toxic.csv", "train.epochs=1")
     assert code == 0 and re.search(r"head.weight +fresh", said)
+
+
+def test_molecules_in_memory_are_those_of_a_table(tmp_path, caplog):
+    rows = ["CCO,1.5,a", "c1ccc,2.0,b", "c1ccsc1,,c"]
+    read = load_data({"name": table(tmp_path / "m.csv", rows, "smiles,label,id")})
+    smiles, y, ids = ["CCO", "c1ccc", "c1ccsc1"], [1.5, 2.0, float("nan")], ["a", "b", "c"]
+    made = zoo.Dataset.from_smiles(smiles, y, ids=ids, name="m")
+    assert (made.task, made.unread, made.smiles) == (read.task, read.unread, read.smiles)
+    assert made.ids.tolist() == read.ids.tolist() == ["a", "c"] and made.name == "m"
+    for one in ("x", "y"):
+        torch.testing.assert_close(getattr(made, one), getattr(read, one), equal_nan=True)
+    several = pandas.DataFrame({"toxic": [0, 1], "soluble": [1, None]}, index=[7, 9])
+    targets = zoo.Dataset.from_smiles(pandas.Series(["CC", "CO"], index=[4, 5]), several)
+    assert targets.task == "graph-multilabel" and targets.labels == ("toxic", "soluble")
+    assert targets.y.nan_to_num(9).tolist() == [[0, 1], [1, 9]]
+    model = zoo.create_model("gine", made.inputs, 1, dim=4, layers=1, edge_dim=made.edge_dim)
+    bare = zoo.Dataset.from_smiles(smiles)
+    assert not bare.y.ge(0).any() and len(zoo.predict(model.eval(), bare).table()) == 3
+    for wrong, labels, said in [
+        ("CCO", None, "a list of SMILES"),
+        (pandas.DataFrame({"smiles": smiles}), None, "a list of SMILES"),
+        (smiles, [1, 0], "3 SMILES and labels of 2"),
+        (["nonsense"], None, "can read none"),
+    ]:
+        with pytest.raises(ZooError, match=said):
+            zoo.Dataset.from_smiles(wrong, labels)

@@ -788,3 +788,35 @@ def test_predictions_are_told_in_five_lines():
     ]
     many = zoo.predict(linear(np.eye(300, 4)), data)
     assert str(many).count("\n") == 4 and max(map(len, str(many).splitlines())) < 100
+
+
+def test_several_models_answer_by_their_mean_and_spread(command, tmp_path):
+    recipe = {**SMALL, "train": {"epochs": 1}, "seeds": [0, 1, 2]}
+    run = Path(zoo.run_recipe(recipe, runs=tmp_path / "runs")["folder"])
+    models = [zoo.load(run / f"seed-{seed}") for seed in range(3)]
+    each = [zoo.predict(model, SMALL["dataset"]) for model in models]
+    found, values = zoo.predict(models, SMALL["dataset"]), torch.stack([a.values for a in each])
+    torch.testing.assert_close(found.values, values.mean(0))
+    torch.testing.assert_close(found.spread, values.std(0))
+    assert found.labels == [str(n) for n in values.mean(0).argmax(1).tolist()]
+    splits = [split_of(zoo.load_data(SMALL["dataset"]), "ratio-60-20-20", seed) for seed in (0, 1)]
+    assert not torch.equal(splits[0].train, splits[1].train)  # so that parts differ
+    trained = [{n for n, part in enumerate(a.parts) if part == "train"} for a in each]
+    assert {n for n, part in enumerate(found.parts) if part == "train"} == set.union(*trained)
+    words = ("--data", "{name: sbm, nodes: 90, classes: 3}", "--all-seeds", "--out", "answers.csv")
+    code, _, err = command("predict", str(run), *words)
+    assert code == 0 and "the mean of 3 seeds" in err, err
+    table = pd.read_csv(tmp_path / "answers.csv")
+    spread = found.spread.gather(1, found.values.argmax(1, keepdim=True))[:, 0]
+    np.testing.assert_allclose(table["spread"], spread, rtol=1e-4)
+    for words, said in [
+        ([str(run / "seed-0"), "--data", "karate"], "has not the weights of several seeds"),
+        ([str(run), "--data", "karate", "--top", "3"], "--all-seeds is for the answers"),
+    ]:
+        assert said in command("predict", *words, "--all-seeds", "--out", "no.csv")[2]
+    with pytest.raises(ZooError, match="other nodes, or of other classes"):
+        zoo.predict(
+            [models[0], linear(np.ones((4, 16)), transform="row")], zoo.load_data(SMALL["dataset"])
+        )
+    with pytest.raises(ZooError, match="no model is there"):
+        zoo.predict([], "karate")

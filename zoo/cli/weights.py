@@ -79,6 +79,12 @@ def predict(
     only_unlabelled: Annotated[
         bool, typer.Option("--only-unlabelled", help="Only nodes whose label is not known.")
     ] = False,
+    all_seeds: Annotated[
+        bool,
+        typer.Option(
+            "--all-seeds", help="Of a run: the mean of all its seeds, and how far these spread."
+        ),
+    ] = False,
     beams: Beams = None,
     length_penalty: LengthPenalty = None,
     steps: Annotated[
@@ -112,12 +118,11 @@ def predict(
     zoo predict runs/transformer-multi30k-20261121-120000 --text letter.txt
     zoo predict runs/links-20261121-120000 --data my.npz --top 9 --out best.csv
     """
-    from zoo.inference.predict import choose_nodes, write_table
-    from zoo.inference.predict import predict as run
-    from zoo.inference.training_data import given_nodes, parts_in_training, true_labels
-    from zoo.tasks.labels import LINKS
+    from zoo.tasks.labels import FORECASTING, LINKS
 
     spec = _spec(data, options)
+    if all_seeds and (pairs or top or _task_of(weights) in (LINKS, FORECASTING)):
+        raise ZooError("--all-seeds is for the answers of nodes or graphs; name one seed.")
     if text is None and _forecast(weights, spec, steps, out, again, device, imports, unverified):
         return
     if steps is not None:
@@ -125,10 +130,9 @@ def predict(
     if (spec is None) == (text is None):
         raise ZooError("write --data GRAPH, to predict its nodes, or --text FILE, to translate it.")
     if text is not None:
-        if layerwise or only_new or only_unlabelled:
-            words = {"--layerwise": layerwise, "--only-new": only_new}
-            word = next((each for each, given in words.items() if given), "--only-unlabelled")
-            raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
+        of_graphs = {"--layerwise": layerwise, "--all-seeds": all_seeds}
+        of_nodes = {"--only-new": only_new, "--only-unlabelled": only_unlabelled}
+        _refuse_beside_text(of_graphs | of_nodes)
         model, _ = _load(weights, imports, unverified)
         how = {"beams": beams, "length_penalty": length_penalty, "batch_size": batch_size}
         _translate(model, text, out, again, device, how)
@@ -138,22 +142,59 @@ def predict(
     if out is None:
         raise ZooError("say where the predictions go: --out predictions.csv, or .parquet.")
     check_out(out, (".csv", ".parquet"), again)
-    model, folder, graph, context = _load_for(weights, spec, imports, unverified)
-    if model.about.task == LINKS or pairs or top:
-        if batch_size or layerwise or only_new or only_unlabelled:
-            raise ZooError("links are predicted of a whole graph; leave the options of nodes out.")
-        return _links(model, graph, pairs, top, node, known, out, _device(device))
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
-    given = given_nodes(model, folder, spec, graph)
-    predictions = run(model, graph, context=context, given=given, **how)
-    known = predictions.known or true_labels(model, folder, spec)
-    parts = parts_in_training(model, folder, spec, graph)
-    predictions = predictions._replace(known=known, parts=parts)
-    predictions = choose_nodes(predictions, folder, graph, only_new, only_unlabelled)
+    only = {"new": only_new, "unlabelled": only_unlabelled}
+    if pairs or top or _task_of(weights) == LINKS:
+        if batch_size or layerwise or any(only.values()):
+            raise ZooError("links are predicted of a whole graph; leave the options of nodes out.")
+        model, _, graph, _ = _load_for(weights, spec, imports, unverified)
+        _links(model, graph, pairs, top, node, known, out, how["device"])
+        return
+    _nodes(weights, spec, all_seeds, out, how, only, imports, unverified)
+
+
+def _refuse_beside_text(options: dict[str, bool]) -> None:
+    if word := next((each for each, given in options.items() if given), None):
+        raise ZooError(f"{word} is for graphs, and --text is none; leave it out.")
+
+
+def _task_of(weights: str) -> str | None:
+    """Return the task of weights."""
+    from zoo.weights.files import CONFIG, read_config
+    from zoo.weights.index import locate
+
+    return read_config(locate(weights).folder / CONFIG)["about"].task
+
+
+def _nodes(
+    weights: str,
+    spec: "Spec",
+    all_seeds: bool,
+    out: Path,
+    how: dict[str, Any],
+    only: dict[str, bool],
+    imports: list[str] | None,
+    unverified: bool,
+) -> None:
+    """Write what a model, or the mean of all seeds of a run, says of every node."""
+    from zoo.inference.predict import choose_nodes, mean_of, predict, write_table
+    from zoo.inference.training_data import given_nodes, parts_in_training, true_labels
+    from zoo.weights.index import seeds_of
+
+    found = []
+    for each in seeds_of(weights) if all_seeds else [weights]:
+        model, folder, graph, context = _load_for(str(each), spec, imports, unverified)
+        given = given_nodes(model, folder, spec, graph)
+        own = predict(model, graph, context=context, given=given, **how)
+        known = own.known or true_labels(model, folder, spec)
+        parts = parts_in_training(model, folder, spec, graph)
+        found.append(own._replace(known=known, parts=parts))
+    predictions = choose_nodes(mean_of(found), folder, graph, **only)
     write_table(predictions, out)
     count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
     by = _by_labels(graph, given) if model.context else ""
-    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}.{by}{dropped}")
+    mean = f", the mean of {len(found)} seeds" if all_seeds else ""
+    console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}{mean}.{by}{dropped}")
 
 
 def _by_labels(graph, given) -> str:
@@ -339,12 +380,12 @@ def _translate(
 def _forecast(weights, spec, steps, out, again, device, imports, unverified) -> bool:
     """Write or print a forecast; return False where the model is for another task."""
     from zoo.inference.evaluate import forecast_of
-    from zoo.weights.files import CONFIG, read_config
+    from zoo.tasks.labels import FORECASTING
     from zoo.weights.index import locate
 
-    folder = locate(weights).folder
-    if read_config(folder / CONFIG)["about"].task != "node-forecasting":
+    if _task_of(weights) != FORECASTING:
         return False
+    folder = locate(weights).folder
     check_out(out, (".csv", ".parquet"), again)
     model, _ = _load(weights, imports, unverified)
     forecast = forecast_of(model, spec, steps, folder=folder, device=_device(device))

@@ -4,7 +4,7 @@ import dataclasses
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -321,6 +321,35 @@ class Dataset:
                          missing=missing, numbers=numbers)  # fmt: skip
         arrays = from_networkx(graph, choice, EdgeColumns.of(weight, weights, edge_features))
         return cls.of_arrays(name, arrays, task=task, **common)
+
+    @classmethod
+    def from_smiles(
+        cls,
+        smiles: Iterable[str],
+        labels: Any = None,
+        *,
+        ids: Iterable[Any] | None = None,
+        task: Any = None,
+        name: str = "molecules",
+    ) -> Self:
+        """Make a data set of molecules: atoms and bonds, read by RDKit.
+
+        It is a `zoo.data.samples.Samples`, a graph for each molecule that can be read; others are
+        told, and have an empty row in predictions.
+
+        Args:
+            smiles: M of them.
+            labels: (M,) classes, numbers or text, or a table (M, T); None: to be predicted.
+            ids: (M,) what each molecule is called; None: by its number from 0.
+            task: what the labels are for; None: as they say, as of a table of molecules.
+            name: what to call it.
+
+        Raises:
+            ZooError: RDKit is not installed or can read none of them, or the labels are no such.
+        """
+        from zoo.data.load.graph_sets import from_smiles
+
+        return cast(Self, from_smiles(smiles, labels, ids=ids, task=task, name=name))
 
     @classmethod
     def from_scipy(

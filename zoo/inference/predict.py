@@ -25,6 +25,7 @@ from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.dataset import labelled, unknown_but
+from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.objects import wrong_object
 from zoo.data.load import without_labels
 from zoo.data.samples import Samples, Separate
@@ -45,7 +46,7 @@ from zoo.registry import Model, Output
 from zoo.system.files import write_whole
 from zoo.tasks.labels import TARGETS
 from zoo.tasks.losses import OWN
-from zoo.tasks.task import TASKS, Task, of_weights
+from zoo.tasks.task import PROBABILITY, TASKS, Task, of_weights
 from zoo.training.batches import SampleBatches, evaluating, moved
 from zoo.training.in_context import answer_in_context
 from zoo.training.layerwise import Layerwise
@@ -192,6 +193,8 @@ class Predictions(NamedTuple):
         dropped_edges: share of the edges that were not looked at, because parts of the graph were
             predicted one by one.
         unread: rows of the file that could not be read, and have no answer, to their ids.
+        spread: of the mean of several models, their standard deviation, (N, C) as `values`; None:
+            of one model.
     """
 
     ids: np.ndarray
@@ -202,6 +205,7 @@ class Predictions(NamedTuple):
     unread: Mapping[int, Any] = MappingProxyType({})
     known: list[Any] | None = None
     parts: list[str] | None = None
+    spread: Tensor | None = None
 
     def __repr__(self) -> str:
         """Return five lines: how many rows there are, of which classes, and the first two."""
@@ -223,13 +227,16 @@ class Predictions(NamedTuple):
             for key in ("labels", "known", "parts")
             for each in [getattr(self, key)]
         }
+        chosen["spread"] = None if self.spread is None else self.spread[places]
         return self._replace(ids=self.ids[nodes], values=self.values[places], unread={}, **chosen)
 
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values.
 
         Before the values stand `known`, the true label, and `part`, of the training, where they are
-        known. Rows of a file that could not be read stand at their places, with nothing but ids.
+        known; after them, of several models, the `spread` of the label's probability, or that of
+        each value. Rows of a file that could not be read stand at their places, with nothing but
+        ids.
         """
         from pandas import DataFrame, concat
 
@@ -237,12 +244,21 @@ class Predictions(NamedTuple):
         names = {name: each for name, each in names.items() if each is not None}
         values = self.values.numpy()
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
+        if self.spread is not None:
+            columns |= self._spread_columns(self.spread)
         table = DataFrame({"id": self.ids, **names, **columns})
         if not self.unread:
             return table
         table.index = answered_rows(len(table), self.unread)
         empty = DataFrame({"id": [*self.unread.values()]}, index=[*self.unread])
         return concat([table, empty]).sort_index()
+
+    def _spread_columns(self, spread: Tensor) -> dict[str, np.ndarray]:
+        if self.labels is not None:
+            spread = spread.gather(1, self.values.argmax(dim=1, keepdim=True))
+        names = self.columns if spread.shape[1] > 1 else [""]
+        names = [f"spread_of_{name}" if name else "spread" for name in names]
+        return dict(zip(names, spread.numpy().T, strict=True))
 
 
 def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
@@ -285,7 +301,7 @@ class Answers(NamedTuple):
 
 
 def predict(
-    model: Model,
+    model: Model | Sequence[Model],
     data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
@@ -299,7 +315,8 @@ def predict(
     """Predict every node of a graph.
 
     Args:
-        model: a trained model, as `zoo.load` gives it.
+        model: a trained model, as `zoo.load` gives it; or a list of several, such as the seeds of a
+            run, whose mean is answered, with its spread.
         data: a graph with the features of the one it was trained on, as `zoo.load_data` gives
             it; or its name, path or mapping, which is read as that one was.
         batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
@@ -320,12 +337,23 @@ def predict(
             that can be evaluated layer by layer; an answer is no finite number; nothing says which
             nodes are new, or none is without a label.
     """
+    models = [*model] if isinstance(model, list | tuple) else [model]
+    how = {"size": batch_size, "layerwise": layerwise, "device": device}
+    asked = [_predict_all(each, data, context, given, how) for each in models]
+    found = mean_of([predictions for predictions, _ in asked])
+    return choose_nodes(found, models[0].folder, asked[0][1], only_new, only_unlabelled)
+
+
+def _predict_all(
+    model: Model, data: Any, context: Dataset | None, given: Tensor | None, how: dict[str, Any]
+) -> tuple[Predictions, Dataset | Samples]:
+    """Return what a model says of every node, and the data set that it was asked about."""
     named, loaded = data, model
     data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
     _refuse_links(task)
-    values, dropped = run_inference(model, seen, logits, batch_size, layerwise, device)
+    values, dropped = run_inference(model, seen, logits, **how)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
     values = task.probabilities(values)
     own = class_names(model.about, data)
@@ -341,8 +369,48 @@ def predict(
         spec = _spec_of(named)
         known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
-    found = Predictions(ids, columns, values, labels, dropped, unread, known, parts)
-    return choose_nodes(found, loaded.folder, data, only_new, only_unlabelled)
+    return Predictions(ids, columns, values, labels, dropped, unread, known, parts), data
+
+
+def mean_of(several: Sequence[Predictions]) -> Predictions:
+    """Return the mean of what several models say of the same nodes, and its spread.
+
+    Probabilities are averaged, or numbers: a deep ensemble (arXiv 1612.01474, section 2.4). The
+    spread is the standard deviation over the models. Of a node that some were trained on, and
+    others were not, the part is the first of `PARTS` that it was in anywhere.
+
+    Raises:
+        ZooError: there is no model, or they answer for other nodes or of other classes.
+    """
+    if not several:
+        raise ZooError("no model is there to predict with; name one, or several.")
+    first = several[0]
+    if len(several) == 1:
+        return first
+    for other in several[1:]:
+        if other.columns != first.columns or not np.array_equal(other.ids, first.ids):
+            raise ZooError(
+                "these models answer for other nodes, or of other classes, than the first; only "
+                "those of one run, or of one task, have a mean."
+            )
+    values = torch.stack([each.values for each in several])
+    labels = first.labels
+    if labels is not None:
+        names = [name.removeprefix(PROBABILITY) for name in first.columns]
+        labels = [names[number] for number in values.mean(dim=0).argmax(dim=1).tolist()]
+    told = [each.parts for each in several]
+    parts = (
+        None
+        if None in told
+        else [min(own, key=[*PARTS, ""].index) for own in zip(*told, strict=True)]
+    )
+    return first._replace(
+        values=values.mean(dim=0),
+        spread=values.std(dim=0),
+        labels=labels,
+        parts=parts,
+        dropped_edges=max(each.dropped_edges for each in several),
+    )
 
 
 def choose_nodes(

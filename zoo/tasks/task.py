@@ -44,6 +44,9 @@ from zoo.tasks.metrics import METRICS, METRICS_OF, Metric, bleu
 Kind = Literal["classes", "binary", "targets", "numbers", "tokens", "links"]
 """Labels: one of several classes; one of two; yes-or-no targets; numbers; words; candidates."""
 
+PROBABILITY = "probability_"
+"""How the names of the columns of probabilities begin, before that of the class."""
+
 Measure = Callable[[Tensor, Tensor], float]
 """`(logits, y)` to a number."""
 
@@ -99,7 +102,7 @@ class Task:
     def columns(self, names: list[str]) -> list[str]:
         """Return the names of the columns of `probabilities` in a table of predictions."""
         if self.kind != "numbers":
-            return [f"probability_{name}" for name in names]
+            return [PROBABILITY + name for name in names]
         return ["value"] if len(names) == 1 else [f"value_{name}" for name in names]
 
 

@@ -136,6 +136,21 @@ def locate(source: Path | str) -> Located:
     )
 
 
+def seeds_of(run: Path | str) -> list[Path]:
+    """Return the folders of the weights of all seeds of a run.
+
+    Raises:
+        ZooError: it is no run with several.
+    """
+    folder = Path(os.path.expanduser(run))
+    seeds = sorted(path.parent for path in folder.glob(f"seed-*/{CONFIG}"))
+    if len(seeds) < 2:
+        raise ZooError(
+            f"{run} has not the weights of several seeds; name the folder of a run that has."
+        )
+    return seeds
+
+
 def _best_seed(configs: list[Path]) -> Located:
     """Return the seed with the best validation score; the first of several."""
     run = configs[0].parent.parent

@@ -291,7 +291,7 @@ def wrong_object(wanted: str, value: Any) -> ZooError:
         f"{wanted}, and this is {described(value)}; zoo.Dataset.from_dgl reads a DGLGraph, "
         "from_pyg Data of PyG or a dict with `edge_index`, `x` and `y`, both a list or data set of "
         "them too; from_networkx a graph of NetworkX, from_scipy a matrix, from_arrays edges "
-        "(E, 2), features and labels, and zoo.load_data a path"
+        "(E, 2), features and labels, from_smiles a list of SMILES, and zoo.load_data a path"
         + (', such as that of `table.to_csv("mine.csv", index=False)`' * hasattr(value, "iloc"))
         + "."
     )

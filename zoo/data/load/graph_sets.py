@@ -13,8 +13,9 @@ id. A table with a column of SMILES is read by RDKit as a set of graphs of atoms
 
 import dataclasses
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ from zoo.data.files.graph_arrays import (
     dense,
     with_degrees,
 )
-from zoo.data.files.objects import EdgeColumns, Weights, likely_cause
+from zoo.data.files.objects import EdgeColumns, Weights, likely_cause, wrong_object
 from zoo.data.samples import Samples
 from zoo.data.tables.columns import OF_NODES, OF_TEXT, TERMS, Columns, Names, Numbers, list_names
 from zoo.data.tables.molecules import molecules_of
@@ -603,6 +604,36 @@ def read_molecules(
         data = Samples.of_graphs(path.stem, check_graph_set(arrays))
     unread = {row: ids[row].item() for row in np.flatnonzero(~read).tolist()}
     return dataclasses.replace(data, smiles=tuple(texts[read].tolist()), unread=unread)
+
+
+def from_smiles(
+    smiles: Iterable[str],
+    labels: Any = None,
+    *,
+    ids: Iterable[Any] | None = None,
+    task: GraphTask | None = None,
+    name: str = "molecules",
+) -> Samples:
+    """Return molecules in memory as `read_molecules` reads a table of them."""
+    from pandas import DataFrame
+
+    if isinstance(smiles, str | bytes | Mapping) or hasattr(smiles, "columns"):
+        raise wrong_object("from_smiles reads a list of SMILES, or a column of a table", smiles)
+    table, wanted = DataFrame({"smiles": [*smiles]}), DataFrame()
+    if labels is not None:
+        several = hasattr(labels, "columns") or np.ndim(labels) > 1
+        wanted = DataFrame(labels if several else {"label": labels}).reset_index(drop=True)
+        wanted.columns = [str(column) for column in wanted.columns]
+    if ids is not None:
+        table["id"] = [*ids]
+    if len(wanted.columns) and len(wanted) != len(table):
+        raise ZooError(f"there are {len(table):,} SMILES and labels of {len(wanted):,}.")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "molecules.parquet"
+        table.join(wanted).to_parquet(path, index=False)
+        unlabelled = "use" if len(wanted.columns) else "ignore"
+        data = read_molecules(path, label=[*wanted.columns] or None, labels=unlabelled, task=task)
+    return dataclasses.replace(data, name=name)
 
 
 def smiles_column(names: Sequence[str]) -> str | None:
