@@ -173,6 +173,8 @@ def test_what_another_data_set_means_is_said():
     assert len(remarks_on_dataset("gcn-cora", ["dataset=karate"])) == 2
     assert remarks_on_dataset("gcn", ["dataset=karate"]) == []
     _, left = remarks_on_dataset("graphgps-bbbp", ["dataset=mine.csv"])
+    assert remarks_on_dataset("gine-esol", ["dataset=mine.csv"])[-1].startswith("esol is measured")
+    (_, _) = remarks_on_dataset("gine-esol", ["dataset=mine.csv", "train.metric=r2"])
     assert "`split: scaffold`" in left and "`dataset.split=scaffold`" in left
 
 

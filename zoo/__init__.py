@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # what editors and type checkers read in the place of the tab
     from zoo.data.splits import split as split
     from zoo.encodings import ENCODINGS as ENCODINGS
     from zoo.errors import ZooError as ZooError
+    from zoo.inference.evaluate import evaluate as evaluate
     from zoo.inference.links import predict_links as predict_links
     from zoo.inference.predict import embed as embed
-    from zoo.inference.predict import evaluate as evaluate
     from zoo.inference.predict import predict as predict
     from zoo.nn.attention import ATTENTIONS as ATTENTIONS
     from zoo.nn.propagation import PROPAGATIONS as PROPAGATIONS
@@ -72,7 +72,7 @@ _HOMES = {
     "compare": "zoo.runs.commands",
     "create_model": "zoo.weights.create",
     "embed": "zoo.inference.predict",
-    "evaluate": "zoo.inference.predict",
+    "evaluate": "zoo.inference.evaluate",
     "finetune": "zoo.runs.commands",
     "list_models": "zoo.weights.create",
     "list_recipes": "zoo.runs.commands",

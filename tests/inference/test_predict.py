@@ -820,3 +820,23 @@ def test_several_models_answer_by_their_mean_and_spread(command, tmp_path):
         )
     with pytest.raises(ZooError, match="no model is there"):
         zoo.predict([], "karate")
+
+
+def test_a_part_is_measured_by_its_word(run):
+    model = zoo.load(Path(run["folder"]) / "seed-0")
+    test = evaluate_part(model, None, "test", folder=model.folder)["score"]
+    data = zoo.load_data(SMALL["dataset"])
+    for named in (None, SMALL["dataset"], data):
+        assert zoo.evaluate(model, named, part="test") == test == zoo.evaluate(model)
+        assert zoo.evaluate(model, named, part="all") == zoo.evaluate(model, data)
+    for wrong, said in [
+        ({"part": "tset"}, "did you mean 'test'"),
+        ({"data": data, "part": "tset"}, "did you mean 'test'"),
+        ({"part": "test", "nodes": torch.arange(3)}, "leave one out"),
+        (
+            {"data": graph(np.ones((5, 16)), [0] * 5, transform="row"), "part": "test"},
+            "which nodes",
+        ),
+    ]:
+        with pytest.raises(ZooError, match=said):
+            zoo.evaluate(model, **wrong)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from zoo.cli import result_tables
 from zoo.errors import ZooError
 from zoo.runs.compare import candidates, compare, finished_runs
 from zoo.runs.results_table import (
+    _limits,
     cells,
     check_files,
     flat,
@@ -271,3 +273,13 @@ def test_recipes_of_several_graphs_are_one_table(runs):
     assert len(found) == 4 and len(by_graph) == 2  # what is named twice is there once
     assert [row["difference"] is None for row in found].count(True) >= 2
     assert {Path(row["folder"]).name for row in found} == {Path(each).name for each in sources}
+
+
+def test_one_score_far_off_leaves_the_others_their_room(tmp_path):
+    near = {"gcn": {"cora": 0.8}, "gat": {"cora": 0.82}, "mlp": {"cora": 0.79}}
+    scores = results_table(rows({**near, "nsa": {"cora": 0.02}}))
+    low, high = _limits(scores)
+    assert 0.77 < low < 0.78 and 0.83 < high < 0.84
+    assert _limits(results_table(rows(near))) == (-math.inf, math.inf)
+    write(scores, [], tmp_path / "scores.svg")
+    assert (tmp_path / "scores.svg").stat().st_size > 1000

@@ -9,7 +9,8 @@ from torch import nn
 import zoo
 from zoo.data.dataset import labelled, unknown_but
 from zoo.data.splits import split_of
-from zoo.inference.predict import answers, embed, evaluate, predict
+from zoo.inference.evaluate import evaluate
+from zoo.inference.predict import answers, embed, predict
 from zoo.models.ridge import Ridge
 from zoo.registry import MODELS, Model, register_model
 from zoo.tasks.task import TASKS

@@ -13,8 +13,8 @@ from zoo.data.mapped.writer import write_on_disk
 from zoo.data.splits import make_split
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError
-from zoo.inference.evaluate import evaluate_part
-from zoo.inference.predict import evaluate, features, run_inference
+from zoo.inference.evaluate import evaluate, evaluate_part
+from zoo.inference.predict import features, run_inference
 from zoo.inference.training_data import read_as_trained
 from zoo.runs.run import run_recipe
 from zoo.tasks.task import TASKS

@@ -89,6 +89,7 @@ def test_weights_say_nothing_of_where_they_were_made(secret, tmp_path):
         assert known.items() <= zoo.load(folder).about.files.items()
     text = (again / "README.md").read_text()
     assert all(each in text for each in about.files.values())
+    assert "code that is not part of the weights: `ones.py`" in text
     # The run itself knows its places.
     assert str(secret / "friends.npz") in (first.parent / "recipe.yaml").read_text()
 

@@ -74,10 +74,11 @@ def predict(
     batch_size: BatchSize = None,
     layerwise: Layerwise = False,
     only_new: Annotated[
-        bool, typer.Option("--only-new", help="Only nodes that training has not seen.")
+        bool, typer.Option("--only-new", help="Only nodes, or graphs, that training has not seen.")
     ] = False,
     only_unlabelled: Annotated[
-        bool, typer.Option("--only-unlabelled", help="Only nodes whose label is not known.")
+        bool,
+        typer.Option("--only-unlabelled", help="Only nodes, or graphs, whose label is not known."),
     ] = False,
     all_seeds: Annotated[
         bool,
@@ -111,7 +112,7 @@ def predict(
     unverified: Unverified = False,
     again: Again = False,
 ) -> None:
-    """Predict every node of a graph, its links, or what comes next in time; or translate a text.
+    """Predict every node of a graph, or graph of a set, links, or what comes next; translate texts.
 
     zoo predict runs/gcn-cora-20261121-120000 --data mygraph.npz --out answers.csv
     zoo predict runs/difformer-chickenpox-20261121-120000 --steps 4

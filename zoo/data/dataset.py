@@ -45,6 +45,7 @@ from zoo.data.files.graph_arrays import (
 from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, to_numpy
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
+from zoo.data.molecules import from_smiles
 from zoo.data.samples import Samples
 from zoo.data.summary import summary
 from zoo.data.tables.columns import Columns, Names, Numbers, without_split
@@ -347,8 +348,6 @@ class Dataset:
         Raises:
             ZooError: RDKit is not installed or can read none of them, or the labels are no such.
         """
-        from zoo.data.load.graph_sets import from_smiles
-
         return cast(Self, from_smiles(smiles, labels, ids=ids, task=task, name=name))
 
     @classmethod

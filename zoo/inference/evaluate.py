@@ -1,4 +1,4 @@
-"""Trained weights measured on a part of a graph: what `zoo evaluate` does."""
+"""Trained weights measured on a graph, or a part of it: what `zoo evaluate` does."""
 
 import logging
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from zoo.data import Dataset
 from zoo.data.load import DATASETS, load_data
 from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
+from zoo.data.samples import Samples, Separate
 from zoo.data.splits import PARTS, split_of
 from zoo.data.tables.columns import list_names
 from zoo.data.tables.nodes_and_edges import node_columns, read_tables
@@ -23,7 +24,7 @@ from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.links import evaluate_links, links_as_trained
 from zoo.inference.matching import class_names
-from zoo.inference.predict import answers, labelled, per_class
+from zoo.inference.predict import Answers, answers, labelled, per_class, spec_of
 from zoo.inference.training_data import (
     Training,
     as_trained,
@@ -31,6 +32,7 @@ from zoo.inference.training_data import (
     is_seen,
     new_nodes,
     part_is_seen,
+    parts_in_training,
     same_nodes,
     spec_of_training,
     trained_nodes,
@@ -41,6 +43,93 @@ from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
+
+_LOG = logging.getLogger(__name__)
+
+
+def evaluate(
+    model: Model,
+    data: Dataset | Samples | Spec | Path | None = None,
+    nodes: Tensor | None = None,
+    *,
+    part: str | None = None,
+    batch_size: int | None = None,
+    layerwise: bool = False,
+    device: str | torch.device = "cpu",
+    context: Dataset | None = None,
+    given: Tensor | None = None,
+) -> float:
+    """Return the metric of a model's task on a graph.
+
+    Where names of classes are known on both sides, classes are matched by name.
+
+    Args:
+        model: a trained model, as `zoo.load` gives it.
+        data: a graph with labels, or its name, as in `predict`; None: what it was trained on, of
+            which the test part is measured, as `zoo evaluate` does.
+        nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
+            a warning says if the model was trained on some.
+        part: `train`, `val` or `test` of the training of the weights, or `all`, in the place of
+            nodes.
+        batch_size: as in `predict`.
+        layerwise: as in `predict`.
+        device: where.
+        context: as in `predict`.
+        given: as in `predict`.
+
+    Raises:
+        ZooError: the graph has other features or classes, no labels, or does not fit into memory;
+            or nothing says which nodes the part has.
+    """
+    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
+    if part is not None and nodes is not None:
+        raise ZooError("`nodes` and `part` both say what is measured; leave one out.")
+    in_memory = isinstance(data, Dataset | Separate)
+    if not in_memory and (data is None or part is not None):
+        return _score_of_part(model, data, part, how, context, given)
+    answer = answers(model, data, context=context, given=given, **how)
+    if part not in (None, "all"):
+        nodes = _part_in_memory(model, data, part)
+    elif nodes is None and not model.context:
+        _warn_of_training(model, data, answer)
+    chosen = torch.arange(len(answer.y)) if nodes is None else nodes
+    return answer.task.metric(answer.logits[chosen], answer.y[chosen])
+
+
+def _score_of_part(
+    model: Model, data: Any, part: str | None, how: dict[str, Any], *others: Any
+) -> float:
+    """Return what `zoo evaluate` says of a part."""
+    if any(each is not None for each in others):
+        raise ZooError("a part is measured as in training; leave `context` and `given` out.")
+    spec = None if data is None else spec_of(data)
+    return evaluate_part(model, spec, part, folder=model.folder, **how)["score"]
+
+
+def _part_in_memory(model: Model, data: Any, part: str) -> Tensor:
+    """Return the nodes (n,) of a graph in memory that were a part of the training."""
+    if part not in PARTS:
+        raise ZooError(unknown("part", part, ("all", *PARTS)))
+    known = model.folder and parts_in_training(model, model.folder, None, data)
+    nodes = [row for row, own in enumerate(known or ()) if own == part]
+    if not nodes:
+        raise ZooError(
+            f"nothing says which nodes of {data.name} were those of the part {part}; give `nodes`, "
+            "or the name or path of the data."
+        )
+    return torch.tensor(nodes)
+
+
+def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
+    """Warn where the score of all nodes is one of nodes that the weights were trained on."""
+    if model.folder is None or len(answer.seen.y) > len(answer.y):
+        return
+    parts = parts_in_training(model, model.folder, spec_of(data), answer.seen)
+    if parts and (count := parts.count("train")):
+        _LOG.warning(
+            "%d of these %s are those that the model was trained on; give `nodes`, or write "
+            "`part=\"test\"`.", count, answer.seen.unit,
+        )  # fmt: skip
 
 
 def evaluate_part(

@@ -5,7 +5,6 @@ answer depends on is the graph that it is asked about, not the one of training.
 """
 
 import dataclasses
-import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -55,8 +54,6 @@ from zoo.weights.create import resized
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-
-_LOG = logging.getLogger(__name__)
 
 Read = Callable[..., Tensor]
 """What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
@@ -366,7 +363,7 @@ def _predict_all(
     columns = task.columns(names)
     known, parts = known_labels(data, own), None
     if loaded.folder is not None:
-        spec = _spec_of(named)
+        spec = spec_of(named)
         known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
     return Predictions(ids, columns, values, labels, dropped, unread, known, parts), data
@@ -463,56 +460,7 @@ def embed(
     return Embedding(values.numpy(), dropped)
 
 
-def evaluate(
-    model: Model,
-    data: Dataset | Samples | Spec | Path,
-    nodes: Tensor | None = None,
-    *,
-    batch_size: int | None = None,
-    layerwise: bool = False,
-    device: str | torch.device = "cpu",
-    context: Dataset | None = None,
-    given: Tensor | None = None,
-) -> float:
-    """Return the metric of a model's task on a graph.
-
-    Where names of classes are known on both sides, classes are matched by name.
-
-    Args:
-        model: a trained model, as `zoo.load` gives it.
-        data: a graph with labels, or its name, as in `predict`.
-        nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
-            a warning says if the model was trained on some.
-        batch_size: as in `predict`.
-        layerwise: as in `predict`.
-        device: where.
-        context: as in `predict`.
-        given: as in `predict`.
-
-    Raises:
-        ZooError: the graph has other features or classes, no labels, or does not fit into memory.
-    """
-    how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
-    answer = answers(model, data, context=context, given=given, **how)
-    if nodes is None and not model.context:
-        _warn_of_training(model, data, answer)
-    chosen = torch.arange(len(answer.y)) if nodes is None else nodes
-    return answer.task.metric(answer.logits[chosen], answer.y[chosen])
-
-
-def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
-    """Warn where the score of all nodes is one of nodes that the weights were trained on."""
-    if model.folder is None or len(answer.seen.y) > len(answer.y):
-        return
-    parts = parts_in_training(model, model.folder, _spec_of(data), answer.seen)
-    if parts and (count := parts.count("train")):
-        _LOG.warning(
-            "%d of these %s are those that the model was trained on; give `nodes`, or write "
-            "zoo.inference.evaluate.evaluate_part(model, part='test').", count, answer.seen.unit,
-        )  # fmt: skip
-
-
-def _spec_of(data: Any) -> Spec | None:
+def spec_of(data: Any) -> Spec | None:
     """Return data that are named as a recipe names them; None of data in memory."""
     if isinstance(data, Dataset | Separate):
         return None
@@ -558,7 +506,7 @@ def read_by_name(
         return data, context, given
     if not isinstance(data, str | Path | Mapping):
         raise wrong_object("a model is asked about a data set, or the name of one", data)
-    spec = _spec_of(data)
+    spec = spec_of(data)
     if model.folder is None:
         raise ZooError(
             f"{brief(spec)} is only a name here, which a model is asked about that `zoo.load` "

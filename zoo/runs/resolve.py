@@ -33,6 +33,7 @@ from zoo.data.load import (
     usual_batching,
     usual_structure,
 )
+from zoo.data.load.named import own_metric
 from zoo.data.splits import split_problems
 from zoo.encodings import ENCODINGS, SIGNED
 from zoo.errors import Problem, ZooError
@@ -113,6 +114,11 @@ def remarks_on_dataset(source: str, overrides: Sequence[str]) -> list[str]:
         remarks.append(
             f"{other} leaves out `{key}: {line_text(value)}`; write "
             f"`dataset.{key}={line_text(value)}` to keep that."
+        )
+    own = own_metric(dataset)
+    if own and not any(re.search(r"\bmetric\s*[=:]", text) for text in overrides):
+        remarks.append(
+            f"{dataset} is measured by {own}; write `train.metric={own}` to measure others so too."
         )
     return remarks
 

@@ -5,6 +5,7 @@ differs from others of the same model on the same graph; nothing else of a recip
 so that what was tuned for each graph is one row.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,12 @@ UNREACHED = "†"
 """What stands behind a score of a model whose last phase of training never began."""
 
 FEW_PAIRS = "Of two pairs next to nothing is significant: more seeds tell more."
+
+TOLD = 3
+"""Options at most that tell rows of one name apart, where fewer would do."""
+
+FAR = 20
+"""Times the distance of the median from the best at which a score is drawn as an arrow."""
 
 SHARES = ("accuracy", "balanced-accuracy", "macro-f1", "micro-f1", "roc-auc", "average-precision",
           "mrr", "hits@")  # fmt: skip
@@ -82,7 +89,7 @@ def tell_apart(
     places: Sequence[str] = (),
     last: Sequence[str] = (),
 ) -> list[str]:
-    """Return names, those that are alike with the options in which they differ.
+    """Return names, those that are alike with the options in which they differ, three at most.
 
     Args:
         names: n of them.
@@ -92,6 +99,8 @@ def tell_apart(
 
     >>> tell_apart(["gcn", "gcn", "mlp"], [{"model.dim": "8"}, {"model.dim": "9"}, {}])
     ['gcn, dim 8', 'gcn, dim 9', 'mlp']
+    >>> tell_apart(["gcn"] * 2, [{"model.dim": "8", "lr": "1"}, {"model.dim": "9", "lr": "2"}])
+    ['gcn, dim 8, lr 1', 'gcn, dim 9, lr 2']
     """
     places = places or [""] * len(names)
     told = [*names]
@@ -110,7 +119,11 @@ def tell_apart(
 
 
 def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> list[str]:
-    """Return few keys by whose values all can be told apart in each place, as far as they can."""
+    """Return keys by whose values all can be told apart in each place, as far as they can.
+
+    Where they differ in more, up to `TOLD` of these are among them, but none that would part what
+    has one name in several places.
+    """
     keys = dict.fromkeys(key for each in options for key in each)
     keys = sorted(keys, key=lambda key: (key != "dataset.name", not key.startswith("model.")))
 
@@ -124,6 +137,11 @@ def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> lis
         if kinds([*chosen, key]) == kinds(chosen):
             break
         chosen.append(key)
+    for key in keys:
+        rows = {tuple(map(each.get, chosen)) for each in options}
+        alike = len({tuple(map(each.get, [*chosen, key])) for each in options}) == len(rows)
+        if len(chosen) < TOLD and key not in chosen and kinds([key]) > kinds([]) and alike:
+            chosen.append(key)
     return chosen
 
 
@@ -439,11 +457,20 @@ def draw(scores: pd.DataFrame, path: Path) -> None:
         for graph, axes in zip(graphs, panels, strict=False):
             own = scores[scores["graph"] == graph]
             axes.set(title=graph, xlabel=own["metric"].iloc[0], ylim=(len(models) - 0.5, -0.5))
+            low, high = _limits(own)
             for line in own.to_dict("records"):
                 at, good = models.index(line["model"]), line["best"] or line["noise"] is True
+                if not low <= line["mean"] <= high:
+                    left = line["mean"] < low
+                    text = written_as(line["metric"])(line["mean"])
+                    axes.text(not left, at, f"← {text}" if left else f"{text} →", va="center",
+                              ha="left" if left else "right", color="#6d7782", fontsize="small",
+                              transform=axes.get_yaxis_transform())  # fmt: skip
+                    continue
                 axes.errorbar(line["mean"], at, xerr=None if pd.isna(line["std"]) else line["std"],
                               fmt="o", color="#0072B2" if good else "#6d7782", capsize=2,
                               markerfacecolor="#0072B2" if good else "white")  # fmt: skip
+            axes.set_xlim(*(limit if math.isfinite(limit) else None for limit in (low, high)))
             axes.set_yticks(range(len(models)), models)
             axes.grid(visible=True, axis="x", alpha=0.3)
             axes.spines[["top", "right", "left"]].set_visible(False)
@@ -454,6 +481,20 @@ def draw(scores: pd.DataFrame, path: Path) -> None:
         note = "mean and deviation; filled: the best, or not significantly worse; hollow: others"
         drawing.supxlabel(note, fontsize="small")
         drawing.savefig(path, format=path.suffix[1:], dpi=200)
+
+
+def _limits(own: pd.DataFrame) -> tuple[float, float]:
+    """Return from where to where the scores of a graph are drawn: all, or all but those far off.
+
+    Far off is what lies further from the best than `FAR` times as far as the median.
+    """
+    away = (own["mean"] - own["mean"][own["best"]].iloc[0]).abs()
+    near = own[away <= FAR * away.median()]
+    if len(near) == len(own):
+        return -math.inf, math.inf
+    ends = [near["mean"] - near["std"].fillna(0), near["mean"] + near["std"].fillna(0)]
+    low, high = ends[0].min(), ends[1].max()
+    return low - 0.1 * (high - low), high + 0.1 * (high - low)
 
 
 ENDINGS = {"latex": (".tex",), "csv": (".csv",), "markdown": (".md",),

@@ -71,6 +71,9 @@ Unit = Literal["node", "graph"]
 Labels = Literal["use", "ignore"]
 """The type of an option `labels`."""
 
+GraphTask = Literal[tuple(GRAPH_METRICS)]
+"""The type of an option `task` of a set of graphs."""
+
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*)?")
 DOUBTFUL = {"-1", "?", "na", "n/a", "nan", "null", "none", "unknown", "missing"}
 """Words that may be a class, or mean that the label is unknown."""

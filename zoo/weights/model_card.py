@@ -43,6 +43,7 @@ def card(name: str, model: Model, about: About) -> str:
         _training(about),
         _scores(about, "part" if text or about.task in _TAGS else "nodes"),
         _USE_OF_TEXT if text else _USE_OF_SERIES if series else _USE,
+        _imports(about),
         f"## Citation\n\n{_block('bibtex', entry)}" if (entry := citation(name)) else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -126,6 +127,18 @@ _USE_OF_SERIES = """## Use
 
 `zoo predict FOLDER --data TABLE --steps 10` writes what comes next, id, time and value;
 `zoo evaluate FOLDER --data TABLE` measures it beside baselines."""
+
+
+def _imports(about: About) -> str:
+    """Say which code the weights need that does not come with them."""
+    names = (about.recipe or {}).get("imports")
+    files = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    if not files:
+        return ""
+    return (
+        f"They need code that is not part of the weights: {', '.join(map(_plain, files))}. Have it "
+        "at hand, import it before `zoo.load`, and write `--import` with each command."
+    )
 
 
 def _word(spec: str | dict) -> str:

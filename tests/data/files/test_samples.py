@@ -10,8 +10,8 @@ import torch
 
 from zoo.data.load import load_graph
 from zoo.errors import ZooError
-from zoo.inference.evaluate import evaluate_part
-from zoo.inference.predict import evaluate, predict
+from zoo.inference.evaluate import evaluate, evaluate_part
+from zoo.inference.predict import predict
 from zoo.inference.training_data import training_part
 from zoo.runs.run import run_recipe
 from zoo.weights.save_and_load import load

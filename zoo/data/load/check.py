@@ -446,7 +446,7 @@ def _labels(arrays: GraphArrays, task: str, unit: str = "nodes") -> Iterator[Fin
     values = {"task": task, "labelled": int(some.sum())}
     if not some.any():
         fix = "enough to predict, not to train: name what holds the labels, `label: COLUMN`"
-        yield Finding("labels", "look", f"none known, {task}", fix, values)
+        yield Finding("labels", "look", "none known", fix, values)
         return
     text = f"{some.sum():,} of {len(labels):,} {unit} ({some.mean():.1%}), {task}"
     yield Finding("labels", "good", text, values=values)

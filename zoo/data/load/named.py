@@ -22,11 +22,12 @@ from zoo.data.files.graph_arrays import GraphArrays
 from zoo.data.files.prepared import KEYS, read_prepared, read_split, write_prepared
 from zoo.data.files.text_lines import has_pairs
 from zoo.data.generated import GENERATED
-from zoo.data.load.graph_sets import read_molecules, read_tu, tu_folder
+from zoo.data.load.graph_sets import read_tu, tu_folder
 from zoo.data.load.images import IMAGES
 from zoo.data.load.images import NODES as IMAGE_NODES
 from zoo.data.load.series import series_of_json
 from zoo.data.mapped.reader import is_on_disk
+from zoo.data.molecules import read_molecules
 from zoo.data.samples import NUMBERS_SPLIT, Samples
 from zoo.data.snapshots import Scale, Snapshots
 from zoo.data.tables.read import CsvFormat, read_header
@@ -562,6 +563,13 @@ def known_metric(name: str) -> str | None:
     if name in MOLECULES:
         return MOLECULES[name].metric
     return TASKS[_KNOWN_TASKS[name]]().metric_name if name in _KNOWN_TASKS else None
+
+
+def own_metric(name: str) -> str | None:
+    """Return the metric that a data set has in the place of its task's; None of others."""
+    known = MOLECULES.get(name)
+    usual = known and TASKS[known.task]().metric_name
+    return known.metric if known and known.metric != usual else None
 
 
 def path_of(name: str) -> Path:

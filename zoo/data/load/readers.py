@@ -23,15 +23,14 @@ from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, refuse_idle
 from zoo.data.files.prepared import read_unchecked
 from zoo.data.files.text_lines import has_pairs, read_terms
 from zoo.data.load.graph_sets import (
-    has_smiles,
     read_graph_tables,
     read_list,
-    read_molecules,
     read_tu,
     tu_folder,
 )
 from zoo.data.load.series import series_of_json, series_of_table
 from zoo.data.mapped.reader import is_on_disk, read_whole
+from zoo.data.molecules import has_smiles, read_molecules
 from zoo.data.samples import Separate
 from zoo.data.tables.columns import Columns, Names, Numbers
 from zoo.data.tables.networkx_graph import from_networkx
@@ -46,7 +45,6 @@ from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels
 
 Forecasting = Literal["node-forecasting"]
-GraphTask = Literal[tuple(GRAPH_METRICS)]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 
 
