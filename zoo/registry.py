@@ -268,7 +268,7 @@ class Model(nn.Module):
             )
         return self.head_readout(logits, sizes)
 
-    def answer_in_units(self, mean: Tensor, deviation: Tensor) -> None:
+    def answer_in_units(self, mean: Tensor, deviation: Tensor, log: bool = False) -> None:
         """Have the head answer in the units of targets, which it learns as if standardised.
 
         Whatever calls the head, its output o (N, T) becomes mean + o * deviation, in fp32 at least.
@@ -276,8 +276,10 @@ class Model(nn.Module):
         Args:
             mean: of the targets, (T,).
             deviation: of the targets, (T,), above 0.
+            log: both are of log(1 + y), and the answer is exp(mean + o * deviation) - 1.
         """
         first, last = self.units is None, self._last
+        last.target_log = log
         last.register_buffer("target_mean", mean, persistent=False)
         last.register_buffer("target_deviation", deviation, persistent=False)
         if first:
@@ -290,13 +292,19 @@ class Model(nn.Module):
         names = ("target_mean", "target_deviation")
         return tuple(known[name] for name in names) if names[0] in known else None
 
+    @property
+    def logarithmic(self) -> bool:
+        """Whether `units` are those of log(1 + y)."""
+        return self.units is not None and self._last.target_log
+
     def in_own_units(self, context: Tensor) -> Tensor:
         """Return labels that it is given in the units in which the head answers, see `units`."""
         if self.units is None or not context.is_floating_point():
             return context
         mean, deviation = self.units
-        shape = context.shape
-        return ((context.reshape(len(context), -1) - mean) / deviation).reshape(shape)
+        rows = context.reshape(len(context), -1)
+        rows = rows.log1p() if self.logarithmic else rows
+        return ((rows - mean) / deviation).reshape(context.shape)
 
     @property
     def _last(self) -> nn.Module:
@@ -338,9 +346,14 @@ class Model(nn.Module):
         return self
 
 
+LARGEST_LOG = 80.0
+"""At most of this an answer is the exponent: that of more is no number of fp32."""
+
+
 def _in_units(head: nn.Module, _, output: Tensor) -> Tensor:
     wide = output.to(torch.promote_types(output.dtype, torch.float32))
-    return head.target_mean + wide * head.target_deviation
+    out = head.target_mean + wide * head.target_deviation
+    return out.clamp(max=LARGEST_LOG).expm1() if head.target_log else out
 
 
 def register_model(name: str) -> Callable[[type[Model]], type[Model]]:

@@ -372,6 +372,40 @@ def test_numbers_in_units_of_their_own_are_learnt_and_answered_in_them(tmp_path)
     assert zoo.load(tuned["folder"]).about.target == model.about.target
 
 
+def test_amounts_are_learnt_by_their_logarithm_and_answered_as_amounts(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(80, 3)).astype(np.float32)
+    y = np.exp(x @ [1, 1.5, -1] + 4)
+    np.savez(tmp_path / "euros.npz", edges=np.zeros((0, 2), np.int64), node_labels=y,
+             node_features=x, task=np.array("node-regression"))  # fmt: skip
+    recipe = {"model": {"name": "mlp", "dim": 16, "dropout": 0}, "seeds": [0],
+              "dataset": str(tmp_path / "euros.npz"),
+              "train": {"epochs": 200, "lr": 0.01, "target": "log", "metric": "mae"}}  # fmt: skip
+    run = run_recipe(recipe, runs=tmp_path / "runs")
+    model, data = zoo.load(run["folder"]), zoo.load_graph(tmp_path / "euros.npz")
+    logs = data.y[split_of(data, "ratio-60-20-20", 0).train].double().log1p()
+    assert model.about.target_log and model.about.target[0] == pytest.approx(
+        [logs.mean().item()], rel=1e-6
+    )
+    answers = zoo.predict(model, data).values[:, 0]
+    assert (answers > -1).all() and (answers.log() - data.y.log()).abs().median() < 0.3
+    zoo.save(model, tmp_path / "again")
+    assert torch.equal(zoo.predict(zoo.load(tmp_path / "again"), data).values[:, 0], answers)
+    on = {**recipe, "train": {"epochs": 1, "lr": 1e-9, "metric": "mae"},
+          "start_from": {"weights": run["folder"] + "/seed-0"}}  # fmt: skip
+    on = run_recipe(on, runs=tmp_path / "runs")  # whose `target` is the usual one
+    assert on["test"]["mean"] == pytest.approx(run["test"]["mean"], rel=1e-3)
+    assert zoo.load(on["folder"]).about.target_log
+    task, y = TASKS["node-regression"](), torch.tensor([0.0, 3.0, 8.0])
+    scale = target_scale(task, y, log=True)
+    answer = torch.tensor([[1.0], [3.0], [7.0]], requires_grad=True)
+    expected = ((answer.log1p() - y[:, None].log1p()) / scale[1]).square().mean()
+    torch.testing.assert_close(in_units(task, *scale, log=True).loss(answer, y), expected)
+    for name, wrong in [("node-regression", y - 1), ("node-classification", torch.tensor([0, 1]))]:
+        with pytest.raises(ZooError, match=r"log\(1 \+ y\)|is for numbers"):
+            target_scale(TASKS[name](), wrong, log=True)
+
+
 def test_several_targets_have_a_unit_each_and_gaps_are_left_out():
     y = torch.tensor([[1e6, 0.001], [3e6, torch.nan], [torch.nan, 0.003]])
     mean, deviation = target_scale(TASKS["node-regression"](), y)

@@ -105,6 +105,7 @@ class About(BaseModel):
     target: Annotated[list[list[float]], Field(min_length=2, max_length=2)] | None = Field(
         None, description="of `train.target: standard`: means and deviations of the targets"
     )
+    target_log: bool = Field(False, description="`target: log`: they are those of log(1 + y)")
     moments: list[list[float]] | None = Field(
         None, description="of `features: standard`: means and deviations of the training graph"
     )

@@ -270,19 +270,31 @@ def with_loss(
     return dataclasses.replace(task, loss=loss, outputs=outputs, loss_name=name)
 
 
-Target = Literal["standard", "raw"]
+Target = Literal["standard", "log", "raw"]
 
 
-def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
+def target_scale(task: Task, y: Tensor, log: bool = False) -> tuple[Tensor, Tensor] | None:
     """Return mean and deviation of the targets of training, (T,) fp32 each; None of classes.
 
     Args:
         task: what they are for.
         y: (n,) or (n, T), NaN where unknown. The deviation of one that never changes is 1.
+        log: of log(1 + y).
+
+    Raises:
+        ZooError: a logarithm is asked for of classes, or of numbers below 0.
     """
     if task.name not in NUMBERS:
+        if log:
+            raise ZooError(f"`target: log` is for numbers, and {task.name} has none; leave it out.")
         return None
+    if log and (y < 0).any():
+        raise ZooError(
+            f"{y[y < 0].min():g} is below 0 and has no log(1 + y) to learn; leave `target: log` "
+            "out."
+        )
     y = y.double().reshape(len(y), -1)
+    y = y.log1p() if log else y
     known = ~y.isnan()
     count = known.sum(dim=0).clamp(min=1)
     mean = y.nan_to_num().sum(dim=0) / count
@@ -291,20 +303,23 @@ def target_scale(task: Task, y: Tensor) -> tuple[Tensor, Tensor] | None:
     return mean.float(), spread.masked_fill(constant, 1).float()
 
 
-def in_units(task: Task, mean: Tensor, deviation: Tensor) -> Task:
+def in_units(task: Task, mean: Tensor, deviation: Tensor, log: bool = False) -> Task:
     """Return a task of numbers whose loss is that of standardised targets, (T,) each.
 
     Predictions and targets that it is given, and its metrics, are in the units of the user.
     """
-    loss = functools.partial(_loss_in_units, task.loss, mean, deviation)
+    loss = functools.partial(_loss_in_units, task.loss, mean, deviation, log)
     return dataclasses.replace(task, loss=loss)
 
 
 def _loss_in_units(
-    loss: Callable, mean: Tensor, deviation: Tensor, logits: Tensor, y: Tensor
+    loss: Callable, mean: Tensor, deviation: Tensor, log: bool, logits: Tensor, y: Tensor
 ) -> Tensor:
     y, mean, deviation = y.reshape(len(y), -1), mean.to(y.device), deviation.to(y.device)
-    return loss((logits.float() - mean) / deviation, (y - mean) / deviation)
+    logits = logits.float()
+    if log:
+        logits, y = logits.log1p(), y.log1p()
+    return loss((logits - mean) / deviation, (y - mean) / deviation)
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:

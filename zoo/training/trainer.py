@@ -204,8 +204,10 @@ def fit(
         stop_on: what tells the best epoch, and when `patience` is over: the `metric`, or the `loss`
             of validation.
         target: of regression: `standard` learns numbers as if they had mean 0 and deviation 1 among
-            the training nodes; what is predicted and measured is in their own units. `raw`: the
-            loss is of the numbers as they are.
+            the training nodes; what is predicted and measured is in their own units. `log`: so of
+            log(1 + y), of amounts from 0 whose few large ones would outweigh all others; answers
+            are then nearer to a median than to a mean. `raw`: the loss is of the numbers as they
+            are.
         inductive: train on the training nodes alone; validation and test nodes are seen, together
             with these, when they are measured and not before.
         capture: record step and evaluation of a small graph once as CUDA graphs and replay them: a
@@ -308,12 +310,13 @@ def _standardize_targets(
     Mean and deviation are those of pretrained weights if they have any, else of the training nodes.
     """
     task, y = training_data.task, training_data.data.y
-    units = model.units or target_scale(task, y[training_data.split.train])
-    if units is None or target != "standard":
+    log = model.logarithmic if model.units else target == "log"
+    units = model.units or target_scale(task, y[training_data.split.train], log)
+    if units is None or target == "raw":
         return training_data
     mean, deviation = (tensor.to(device) for tensor in units)
-    model.answer_in_units(mean, deviation)
-    return training_data._replace(task=in_units(task, mean, deviation))
+    model.answer_in_units(mean, deviation, log)
+    return training_data._replace(task=in_units(task, mean, deviation, log))
 
 
 def _what_is_seen(

@@ -97,7 +97,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
         model.folder = stored.folder
     elif "stem" in same:  # it reads the same features
         of_head = ("task", "metric", "labels", "target")
-        changed = {} if "head" in same else dict.fromkeys(of_head)
+        changed = {} if "head" in same else dict.fromkeys(of_head) | {"target_log": False}
         model.about = stored.about.model_copy(update={"scores": None, **changed})
         model.tokenizer = stored.tokenizer
     carry_over(model, with_same_parts(model, stored), same)

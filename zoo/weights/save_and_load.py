@@ -53,7 +53,8 @@ def save(model: Model, folder: Path | str, about: About | Any = None) -> None:
     about, tokenizer = about or model.about, model.tokenizer
     digest = tokenizer and sha256(tokenizer.encode()).hexdigest()
     units = model.units and [value.tolist() for value in model.units]
-    about = about.model_copy(update={"tokenizer": digest, "target": units})
+    scale = {"target": units, "target_log": model.logarithmic}
+    about = about.model_copy(update={"tokenizer": digest, **scale})
     # Cloned: safetensors refuses tensors that share memory.
     state = {key: value.detach().cpu().clone() for key, value in model.state_dict().items()}
     if any(value.dtype in (torch.float64, torch.bfloat16) for value in state.values()):

@@ -132,7 +132,7 @@ def check_fit(model: nn.Module, state: dict[str, Tensor]) -> None:
 def in_units_of(model: Any, about: About) -> None:
     """Have a model whose head has been loaded answer in the units of its training data."""
     if about.target is not None:
-        model.answer_in_units(*map(torch.tensor, about.target))
+        model.answer_in_units(*map(torch.tensor, about.target), log=about.target_log)
 
 
 def shortened(names: list[str], most: int = 6) -> str:

@@ -147,3 +147,19 @@ def test_too_few_labels_for_a_split_are_to_be_fixed():
     assert few.verdict == "fix" and "none of the 3 labelled nodes for val" in few.fix
     assert findings(arrays([0, 1] * 5))["split"].verdict == "good"
     assert findings(arrays([-1] * 4))["split"].verdict == "good"  # nothing to split
+
+
+def test_columns_that_tell_a_number_and_skewed_numbers_are_named(tmp_path):
+    random = np.random.default_rng(0)
+    y = np.exp(2 * random.normal(size=60))
+    rows = [f"n{n},{random.normal():.4f},{np.log(own) if n > 14 else '':.7},"
+            f"{random.normal() if n > 14 else '':.7},{own if n > 14 else '':.7}"
+            for n, own in enumerate(y.tolist())]  # fmt: skip
+    (tmp_path / "own.csv").write_text("\n".join(["id,noise,copy,gap,label", *rows]))
+    spec = {"name": str(tmp_path / "own.csv"), "task": "node-regression", "missing": "mean"}
+    found = findings(read_graph(spec))
+    told = found["columns that tell the label"].values
+    assert told == {"copy": ["the label"], "gap": ["where there is a label"]}
+    assert "train.target=log" in found["targets"].fix
+    noise = findings(read_graph({**spec, "columns": ["noise"]}))
+    assert "columns that tell the label" not in noise

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.stats import skew, spearmanr
 from torch import Tensor
 from tqdm import tqdm
 
@@ -65,6 +66,12 @@ from zoo.tasks.task import TASKS
 
 APART = 100
 """How many times larger numbers are from which they lie apart in scale."""
+
+SAME_ORDER = 0.99
+"""Rank correlation, or share of rows, above which a column says what a label does."""
+
+SKEWED = 2
+"""Skewness of numbers from 0 above which learning their logarithm may be worth it."""
 
 QUANTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "99%": 0.99,
               "most": 1}  # fmt: skip
@@ -488,33 +495,76 @@ def _target_spread(targets: np.ndarray) -> Finding:
     if (std == 0).any():
         fix = "a target is the same for all nodes: there is nothing to learn"
         return Finding("targets", "fix", text, fix, values)
-    fix = "they differ beyond the digits of float32: take a number away from all of them"
-    return none_of("targets", (std < 1e-5 * abs(mean)).any(), text, fix, values)
+    if (std < 1e-5 * abs(mean)).any():
+        fix = "they differ beyond the digits of float32: take a number away from all of them"
+        return Finding("targets", "look", text, fix, values)
+    skewed = [skew(row[~np.isnan(row)]) for row in targets.T]
+    if np.nanmin(targets) >= 0 and max(skewed) > SKEWED:
+        text += f", from {np.nanmin(targets):.4g} to {np.nanmax(targets):.4g}: a few are large"
+        fix = "`train.target=log`, which learns log(1 + y), is worth a try, by `train.metric=mae`"
+        return Finding("targets", "look", text, fix, values)
+    return Finding("targets", "good", text, values=values)
 
 
 def _leaks(graph: Graph) -> Iterator[Finding]:
-    """Name columns of features that alone tell a class from all others, as a copy of it would.
+    """Name columns of features that alone tell the label, as a copy of it would.
 
-    The numbers of a class lie in an interval without those of others; or its words are its own,
-    and few. Classes of fewer than `_ENOUGH` nodes may do so by chance.
+    The numbers of a class lie in an interval without those of others, or its words are its own, and
+    few; classes of fewer than `_ENOUGH` nodes may be told by chance. Numbers are told by a column
+    of the same order. A column that is empty just where no label is known is known with it only.
     """
-    if graph.columns is None or graph.task not in (CLASSIFICATION, BINARY):
+    if graph.columns is None:
         return
-    labels = graph.arrays.labels
-    known = labels >= 0
-    classes, counts = np.unique(labels[known], return_counts=True)
-    classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
-    names = graph.arrays.label_names or range(int(labels.max(initial=0)) + 1)
-    leaks: dict[str, list[str]] = {}
-    for name, values in _values(graph):
-        for label in classes:
-            if _separates(values[labels == label], values[known & (labels != label)]):
-                leaks.setdefault(name, []).append(str(names[label]))
+    tells = {
+        CLASSIFICATION: _classes_told,
+        BINARY: _classes_told,
+        **dict.fromkeys(NUMBERS, _numbers_told),
+    }
+    if graph.task not in tells:
+        return
+    known = _known(graph.arrays.labels)[1]
+    leaks = {name: found for name, values in _values(graph)
+             if (found := tells[graph.task](graph, values)
+                 or ["where there is a label"] * _is_empty_where(values, ~known))}  # fmt: skip
     text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*leaks.items()][:5])
     text = f"of {len(leaks):,} alone: {text}"
     fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
     if leaks:
         yield Finding("columns that tell the label", "look", text, fix, leaks)
+
+
+def _classes_told(graph: Graph, values: np.ndarray) -> list[str]:
+    """Return the names of the classes that a column (N,) tells from all others."""
+    labels = graph.arrays.labels
+    known = labels >= 0
+    classes, counts = np.unique(labels[known], return_counts=True)
+    classes = classes[(counts >= _ENOUGH) & (known.sum() - counts >= _ENOUGH)]
+    names = graph.arrays.label_names or range(int(labels.max(initial=0)) + 1)
+    return [str(names[label]) for label in classes
+            if _separates(values[labels == label], values[known & (labels != label)])]  # fmt: skip
+
+
+def _numbers_told(graph: Graph, values: np.ndarray) -> list[str]:
+    """Return the names of the targets that have the order of a column of numbers (N,)."""
+    if values.dtype.kind not in "fiu":
+        return []
+    targets = graph.arrays.labels.reshape(len(values), -1)
+    names = graph.arrays.label_names or ["the label", *range(1, targets.shape[1])]
+    told = []
+    for name, y in zip(names, targets.T, strict=True):
+        rows = ~np.isnan(y) & ~np.isnan(values)
+        if rows.sum() < 2 * _ENOUGH or min(np.ptp(y[rows]), np.ptp(values[rows])) == 0:
+            continue
+        if abs(spearmanr(values[rows], y[rows]).statistic) > SAME_ORDER:
+            told.append(str(name))
+    return told
+
+
+def _is_empty_where(values: np.ndarray, unknown: np.ndarray) -> bool:
+    """Return whether a column (N,) is empty in nearly all rows of some, and in nearly no others."""
+    empty = values == "" if values.dtype.kind in "UO" else np.isnan(values.astype(float))
+    rare = min(unknown.sum(), (~unknown).sum()) < _ENOUGH
+    return bool(not rare and (empty == unknown).mean() > SAME_ORDER)
 
 
 def _values(graph: Graph) -> Iterator[tuple[str, np.ndarray]]:
