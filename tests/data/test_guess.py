@@ -221,3 +221,22 @@ def test_a_command_with_a_typo_is_not_proposed_and_what_is_read_is_drawn(command
     assert "zoo train" not in said and not (tmp_path / "a.png").exists()
     code, said, err = command("data", "check", "a.csv", "label=category", "--plot", "a.png")
     assert code == 1 and "zoo train" in said and (tmp_path / "a.png").exists()
+
+
+def test_ids_are_known_where_one_is_there_twice_or_many_are_missing(tmp_path):
+    nodes, edges = shop()
+    double = pandas.concat([nodes, nodes.iloc[:1]])
+    for name, rows in {"double": double, "missing": nodes.iloc[: ROWS // 3]}.items():
+        path = write(tmp_path / name, rows, edges)
+        found = guessed(path)
+        assert (found["id"], found["source"], found["target"]) == ("customer", "from", "to")
+    with pytest.raises(ZooError, match="'c0.*' is that of several nodes"):
+        load_graph({"name": str(tmp_path / "double"), **guessed(tmp_path / "double")})
+
+
+def test_tables_in_another_encoding_say_so_first(tmp_path, command):
+    nodes, edges = shop()
+    nodes["job"] = "Köchin"
+    path = write(tmp_path / "mine", nodes, edges, encoding="latin-1")
+    code, out, err = command("data", "check", path)
+    assert code == 2 and "save the table as UTF-8 CSV" in err and not out

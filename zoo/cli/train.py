@@ -563,8 +563,8 @@ def finetune(
     beside: Annotated[
         Beside | None,
         typer.Option(
-            help="Train as much from scratch too, and say which is better. Left out: where the "
-            "features are other ones and nothing is frozen."
+            help="Train as much from scratch too, and say which is better. Left out: where "
+            "features are other ones, or classes new, and nothing is frozen."
         ),
     ] = None,
     device: DeviceName = Device.auto,
@@ -591,10 +591,11 @@ def finetune(
     frozen = words[0] if len(words) == 1 else words
     folder = locate_weights(weights)
     import_first(imports, folder)
-    plan, anew, read, own_rate, other_features, new_classes = plan_finetuning(
+    planned = plan_finetuning(
         folder, spec_of(data), overrides or [], freeze=frozen, lr_decay=lr_decay,
         imports=imports or [], unverified=unverified,
     )  # fmt: skip
+    plan, anew, read, own_rate, other_features, new_classes = planned
     if not quiet and own_rate:
         told = plan.model["name"] in ("gcn", "sgformer") and frozen == "none" and lr_decay == 1
         why = (
@@ -609,7 +610,7 @@ def finetune(
     _tell_differences(plan.dataset["name"], other_features, new_classes)
     process_group.start()
     how = {"quiet": quiet, "track": track or (), "data": read}
-    usual = other_features and frozen == "none" and process_group.count() == 1
+    usual = planned.begins_anew and frozen == "none" and process_group.count() == 1
     if beside == Beside.nothing or (beside is None and not usual):
         print_summary(train_plan(plan, device, runs, **how), as_json)
         return

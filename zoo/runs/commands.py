@@ -246,7 +246,7 @@ def finetune(
     runs: Path | str = "runs",
     watch: Watch = lambda seed, epoch: None,
 ) -> Finetuned:
-    """Train on from weights, as `zoo finetune` does; onto other features from scratch as well.
+    """Train on from weights, as `zoo finetune` does; onto other columns from scratch as well.
 
     Args:
         weights: a run or its folder, a folder of weights, what `load` gives, or a name of
@@ -255,8 +255,8 @@ def finetune(
         overrides: `"train.epochs=50"` each.
         freeze: `none`, `backbone`, `except-head`, or names of weights.
         lr_decay: factor of the learning rate per layer, from the head down.
-        scratch: train from scratch as well; left out, where the features are other ones and
-            nothing is frozen.
+        scratch: train from scratch as well; left out, where features are other ones, or classes
+            new, and nothing is frozen.
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the folders of the runs.
         watch: called after every epoch with the seed and the epoch.
@@ -268,7 +268,7 @@ def finetune(
     plan = plan_finetuning(folder, _named(data), overrides, freeze=freeze, lr_decay=lr_decay)
     how = {"device": device, "runs": runs, "watch": watch, "data": plan.data}
     tuned = run_recipe(plan.plan, **how)
-    beside = plan.other_features and freeze == "none" if scratch is None else scratch
+    beside = plan.begins_anew and freeze == "none" if scratch is None else scratch
     if not beside or tuned["interrupted"]:
         run = Run.of(tuned)
         return Finetuned(run, run, None)

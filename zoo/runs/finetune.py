@@ -58,6 +58,11 @@ class Finetuning(NamedTuple):
     other_features: bool
     new_classes: list[str]
 
+    @property
+    def begins_anew(self) -> bool:
+        """Whether stem or head are new, so that as much from scratch may be the better one."""
+        return self.other_features or bool(self.new_classes)
+
 
 def plan_finetuning(
     folder: Path,

@@ -51,6 +51,8 @@ from zoo.tasks.labels import Unit, doubtful
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+_NEARLY = 0.9  # of the rows: a column of text with so many different words names them
+_SOME = 0.2  # of the edges: so many that lead to names of nodes say which columns are their ends
 _UNKNOWN = 0.2  # of the rows: a column with such gaps is one to be predicted
 _CLASSES = 50  # whole numbers up to which each is a class
 _FEW = 20  # different words that are kinds of things, however few rows there are
@@ -97,14 +99,19 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
     Args:
         path: a folder of tables, or a table of nodes.
         given: the options that are said.
+
+    Raises:
+        ZooError: a table cannot be read, whatever options are said.
     """
     findings: list[Finding] = []
-    with contextlib.suppress(ZooError), reading(path, "tables"):  # which the reader tells
+    with contextlib.suppress(ZooError):  # which the reader tells
         nodes = _paths(path, given.get("edges"))["nodes"][0]
         if "separator" not in given and (mark := guess_separator(nodes)):
             found = f"{nodes.name} has {mark!r} between its cells"
             findings.append(_proposal(found, separator=mark))
+    with reading(path, "tables"):
         tables = _read(path, {**given, **proposed(findings)})
+    with contextlib.suppress(ZooError), reading(path, "tables"):
         frames = () if "decimal" in given else tables.all()
         names = [name for frame in frames for name in frame if has_decimal_commas(frame[name])]
         if names := [*dict.fromkeys(names)]:
@@ -221,7 +228,7 @@ def _guess_ids(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
         if ids[0] not in (None, *shared):
             return []
     else:
-        ids = [name for name in shared if all(_is_unique(frame[name]) for frame in tables.nodes)]
+        ids = _ids(tables.nodes, 1.0)
     if not tables.edges:
         ids = [] if known else [name for name in ids if _is_name(name, tables.nodes[0][name])]
         return [_id_of(name, len(tables.nodes[0])) for name in ids[:1]]
@@ -230,9 +237,10 @@ def _guess_ids(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     if said and known:
         return []
     names = ends if said else _shared(tables.edges)
-    for id in ids if known else [*ids, None]:
+    nearly = [] if known else [name for name in _ids(tables.nodes, _NEARLY) if name not in ids]
+    for id in ids if known else [*ids, *nearly, None]:
         if found := _ends(tables, names, id):
-            of_ids = [] if known else [_id_of(id, sum(map(len, tables.nodes)))]
+            of_ids = [] if known else [_id_of(id, sum(map(len, tables.nodes)), id in nearly)]
             text = f"{found[0]!r} and {found[1]!r} hold ids of nodes"
             ends = [] if said else [_proposal(text, source=found[0], target=found[1])]
             return [*of_ids, *ends]
@@ -243,20 +251,28 @@ def _shared(frames: list["DataFrame"]) -> list[str]:
     return [name for name in frames[0] if all(name in frame for frame in frames)]
 
 
-def _id_of(id: str | None, rows: int) -> Finding:
-    found = f"{id!r} has another value in each of {rows:,} rows"
+def _ids(frames: list["DataFrame"], share: float) -> list[str]:
+    """Return the columns that name rows: in so large a share of these with a name of their own."""
+    return [name for name in _shared(frames) if all(_is_name_of(f[name], share) for f in frames)]
+
+
+def _id_of(id: str | None, rows: int, nearly: bool = False) -> Finding:
+    found = f"{id!r} has another value in {'nearly ' * nearly}each of {rows:,} rows"
     if id is None:
         found = f"none, and edges lead from 0 to {rows - 1:,} at most: the numbers of rows"
     return _proposal(found, id=id)
 
 
-def _is_unique(column: "Series") -> bool:
-    """Return whether a column is of text, or whole numbers, none of them empty or there twice."""
+def _is_name_of(column: "Series", share: float) -> bool:
+    """Return whether a column is of text, or whole numbers, such a share of the rows with its own.
+
+    Of less than all rows it has to be text: numbers may be different by chance.
+    """
     if kind_of(column) not in ("text", "number"):
         return False
     words = _words(column)
-    whole = kind_of(column) == "text" or words.str.isdecimal().all()
-    return bool(whole and len(words) == len(column) > 1 and words.is_unique)
+    whole = kind_of(column) == "text" or (share == 1 and words.str.isdecimal().all())
+    return bool(whole and words.nunique() >= share * len(column) > 1)
 
 
 def _is_name(name: str, column: "Series") -> bool:
@@ -279,6 +295,8 @@ def _ends(tables: Tables, names: list[str], id: str | None) -> tuple[str, str] |
         least = 1.0  # numbers of rows look like any others
     else:
         ids, least = np.concatenate([_words(frame[id]) for frame in tables.nodes]), 0.5
+        text = all(kind_of(frame[id]) == "text" for frame in tables.nodes)
+        least = _SOME if text else least  # many nodes may be missing
     found = [
         name
         for name in names
