@@ -15,6 +15,9 @@ from zoo.errors import printable
 from zoo.registry import MODELS, Model
 from zoo.tasks.labels import GRAPH_METRICS, OF_GRAPHS, SEQUENCES
 
+SHOWN = 30
+"""Columns at most that a card names; `config.json` names all."""
+
 _TAGS = {
     "node-forecasting": "time-series-forecasting",
     **{task: task for task in GRAPH_METRICS},
@@ -73,6 +76,10 @@ def _data(model: Model, about: About) -> str:
         reads += f" and the encoding {_plain(_word(about.encoding))}, "
         reads += f"{model.config['in_dim']} numbers"
     lines = [f"- task: {_name(about.task) if about.task else 'not known'}", f"- reads: {reads}"]
+    if about.feature_names:
+        shown = ", ".join(map(_plain, about.feature_names[:SHOWN]))
+        more = len(about.feature_names) - SHOWN
+        lines += [f"- columns: {shown}{f' and {more:,} more' * (more > 0)}"]
     lines += [f"- gives: {model.config['out_dim']} {gives}"]
     if about.labels:
         lines += [f"- classes: {', '.join(map(_plain, about.labels))}"]
