@@ -96,6 +96,22 @@ def test_equal_sizes_have_to_mean_the_same(source, theirs, here, fresh):
     assert parts(report.fresh) == fresh == parts(report.unused)
 
 
+def test_classes_that_weights_know_keep_their_rows_of_the_head(source):
+    theirs = About.model_validate({"encoding": {"name": "none"}, "task": "node-classification",
+                                   "features": 4, "labels": ["x", "y", "z"]})  # fmt: skip
+    ours = theirs.model_copy(update={"labels": ["w", "z", "y", "v"]})
+    model, report, state = begin(source, out_dim=4, here=ours, theirs=theirs)
+    assert parts(report.fresh) == {"head"}
+    torch.manual_seed(5)
+    drawn = zoo.create_model("gcn", 4, 4, dim=8, layers=3, norm="batch", residual=True)
+    for name in ("head.weight", "head.bias"):
+        own, known, new = model.state_dict()[name], state[name], drawn.state_dict()[name]
+        assert torch.equal(own, torch.stack([new[0], known[2], known[1], new[3]]))
+    for other in ({"features": 3}, {"task": "node-multilabel"}, {"labels": [*"abcd"]}):
+        model, *_ = begin(source, out_dim=4, here=ours.model_copy(update=other))
+        assert torch.equal(model.head.weight, drawn.head.weight), other
+
+
 @pytest.mark.parametrize(
     "freeze,frozen",
     [

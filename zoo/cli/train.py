@@ -641,8 +641,8 @@ def _tell_differences(data: str, other_features: bool, new_classes: Sequence[str
         )
     if new_classes:
         console.remark(
-            f"the weights do not know {brief(', '.join(new_classes))} of {data}: the head, which "
-            "has a row for each class, begins anew."
+            f"the weights do not know {brief(', '.join(new_classes))} of {data}: what the head has "
+            "for a class it does not know begins anew."
         )
 
 

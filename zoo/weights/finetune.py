@@ -1,12 +1,15 @@
 """Fine-tuning: weights to start from, frozen layers, layer-wise learning-rate decay.
 
 Stem and head are loaded where they mean the same: features and encoding, task and classes have to
-agree in number, and by name where names are known. All other weights are always loaded.
+agree in number, and by name where names are known. Of a head of other classes, of the same
+features, the rows are loaded of those that both know by name. All other weights are always loaded.
 """
 
 import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from zoo.config.metadata import About
 from zoo.config.recipe import StartFrom
@@ -40,7 +43,8 @@ class Start(NamedTuple):
         weights: the folder of the pretrained weights.
         sha256: checksum of their file.
         loaded: names of the weights that were loaded.
-        fresh: initialised at random, as their shape or meaning differs.
+        fresh: initialised at random, as their shape or meaning differs; of a head of other
+            classes but for the rows of those that are known.
         frozen: loaded, and not trained.
         unused: in the folder, but not loaded.
         rates: factor of the learning rate of each layer.
@@ -83,6 +87,8 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
         raise ZooError(f"start_from: {how.weights}: {error}") from None
     if "head" in parts:
         in_units_of(model, stored.about)
+    elif "stem" in parts:
+        _load_known_classes(model, state, about, stored)
     trained = [key for key, _ in model.named_parameters()]
     frozen = _frozen(trained, how.freeze, report.fresh)
     for key, weight in model.named_parameters():
@@ -91,6 +97,27 @@ def start(model: Model, name: str, how: StartFrom, about: About) -> Start:
     sha256 = sha256_of(stored.folder / WEIGHTS)
     return Start(str(stored.folder), sha256, report.loaded, report.fresh, frozen, report.unused,
                  rates)  # fmt: skip
+
+
+def _load_known_classes(
+    model: Model, state: dict[str, Tensor], about: About, stored: Stored
+) -> None:
+    """Load the rows of a head that are those of classes which both know by their names."""
+    theirs = stored.about
+    sizes = len(theirs.labels or ()), len(about.labels or ())
+    if about.task != theirs.task or (stored.config["out_dim"], model.config["out_dim"]) != sizes:
+        return
+    if model.config.get("readout") != stored.config.get("readout"):
+        return
+    places = {name: row for row, name in enumerate(theirs.labels)}
+    rows = [(row, places[name]) for row, name in enumerate(about.labels) if name in places]
+    for key, weight in model.state_dict().items():
+        other = state.get(key)
+        if not (rows and key.startswith("head") and weight.ndim and other is not None):
+            continue
+        if (len(other), len(weight)) == sizes and other.shape[1:] == weight.shape[1:]:
+            own, known = map(list, zip(*rows, strict=True))
+            weight[own] = other[known].to(weight.dtype)
 
 
 def same_columns(about: About, other: About) -> bool:
