@@ -78,6 +78,7 @@ def click_command() -> Any:
 def main() -> None:
     """Run the command; an error that the user can fix is printed as one paragraph, exit code 2."""
     code: Any = 0
+    console.warnings.said.clear()
     logging.getLogger("zoo").addHandler(console.warnings)
     try:
         click_command()(obj=main)  # which `zoo train --processes 2` calls in each of them

@@ -61,11 +61,20 @@ def complain(text: str) -> None:
 
 
 class Warnings(logging.Handler):
-    """Prints warnings of the zoo as remarks; logging's own last resort would not escape them."""
+    """Prints warnings of the zoo as remarks, each once in a command.
+
+    Logging's own last resort would not escape them. A table may be read more than once.
+    """
+
+    def __init__(self, level: int):
+        super().__init__(level)
+        self.said: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print a warning."""
-        remark(record.getMessage())
+        """Print a warning, unless it has been."""
+        if (text := record.getMessage()) not in self.said:
+            self.said.add(text)
+            remark(text)
 
 
 warnings = Warnings(logging.WARNING)
