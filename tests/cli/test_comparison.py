@@ -19,7 +19,7 @@ def shown(monkeypatch, capsys):
 
     def show(rows, width=80):
         monkeypatch.setattr(out, "width", width)
-        comparison(rows)
+        comparison([{**row, "best": place == 0} for place, row in enumerate(rows)])
         lines = capsys.readouterr().out.splitlines()
         return lines, " ".join(" ".join(lines).split())
 
@@ -46,6 +46,7 @@ def row(name, difference=None, **other):
         "same_code": True,
         "starts_from": None,
         "unreached_phase": None,
+        "cut_short": False,
         "seen": 0,
         "same_ways": True,
         "ways": {"evaluate_every": 1, "inductive": False},
@@ -58,9 +59,9 @@ def row(name, difference=None, **other):
     }
 
 
-def apart(mean, low, high, noise, pairs=4, splits=4):
+def apart(mean, low, high, noise, pairs=4, splits=4, p_holm=0.04):
     return {"from": "sgformer-cora", "pairs": pairs, "splits": splits, "mean": mean, "low": low,
-            "high": high, "noise": noise}  # fmt: skip
+            "high": high, "noise": noise, "p_holm": p_holm}  # fmt: skip
 
 
 NOISE, CLEAR = apart(-0.0123, -0.03, 0.0054, True), apart(-0.0323, -0.04, -0.0246, False)
@@ -83,6 +84,22 @@ def test_epochs_differences_and_noise_are_columns(shown):
     assert "minus that of sgformer-cora, the best, of the same seed and split" in text
     assert "over 4 such pairs, and the 95 % interval" in text and "4 seeds with 4 splits" in text
     assert "*" not in text and "less is better" not in text
+    assert "one comparison at a time" in text and "the same are significant" in text
+
+
+def test_what_is_noise_by_holms_correction_alone_is_named(shown):
+    corrected = {**CLEAR, "p_holm": 0.07}
+    rows = [row("sgformer-cora"), row("gat-cora", NOISE), row("mlp-cora", corrected)]
+    lines, text = shown(rows)
+    assert line_of(lines, "mlp-cora").rstrip().endswith("to -0.0246")
+    assert "these are not significantly worse either: mlp-cora." in text
+    assert "Holm" not in shown(rows[:2])[1]  # of one comparison there is nothing to correct
+
+
+def test_what_is_not_tested_or_cut_short_is_told(shown):
+    lines, text = shown([row("sgformer-cora"), row("gat-cora"), row("gcn-cora", cut_short=True)])
+    assert line_of(lines, "gat-cora").rstrip().endswith("not tested")
+    assert "best epochs are among the last, and with more these may improve: gcn-cora." in text
 
 
 def test_on_one_split_the_interval_is_said_to_be_over_seeds_alone(shown):

@@ -91,11 +91,12 @@ def test_tables_of_results_show_names_as_they_are(said):
             "epochs": 1.0, "best_epoch": 1.0, "difference": None, "same_budget": True,
             "budget": {"epochs": 1, "batching": "full"}, "same_ways": True, "ways": {},
             "named": True, "changes": [word], "unreached": [word], "same_code": False,
-            "starts_from": word, "seen": 1, "unreached_phase": 3,
+            "starts_from": word, "seen": 1, "unreached_phase": 3, "best": True, "cut_short": True,
         }  # fmt: skip
-        apart = {"from": word, "pairs": 2, "splits": 1, "mean": 0, "low": 0, "high": 0, "noise": 1}
+        apart = {"from": word, "pairs": 2, "splits": 1, "mean": 0, "low": 0, "high": 0, "noise": 1,
+                 "p_holm": 1}  # fmt: skip
         batches = {"epochs": 1, "batching": {"name": word, "config": word}}
-        other = {**run, "difference": apart, "budget": batches, "same_budget": False}
+        other = {**run, "best": False, "difference": apart, "budget": batches, "same_budget": False}
         result_tables.result(run)
         result_tables.comparison([run, other])
         result_tables.score({"metric": word, "score": 0.5, "part": "all", "nodes": 3,

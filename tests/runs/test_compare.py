@@ -20,7 +20,16 @@ from zoo.cli.common import graceful_shutdown
 from zoo.errors import ZooError
 from zoo.runs import compare as comparing
 from zoo.runs import earlier_runs
-from zoo.runs.compare import BASELINES, BUDGET, SHARED, Candidate, candidates, compare, other_notes
+from zoo.runs.compare import (
+    BASELINES,
+    BUDGET,
+    SHARED,
+    Candidate,
+    candidates,
+    compare,
+    mark_notes,
+    other_notes,
+)
 from zoo.runs.earlier_runs import find_finished, train_apart
 from zoo.runs.resolve import load_recipe, resolve, write_out
 from zoo.runs.run import run_recipe
@@ -459,6 +468,7 @@ def row(tiny):
         ]  # fmt: skip
         mean = {"mean": sum(scores) / len(scores), "std": None, "runs": len(scores)}
         summary = {"recipe": name, "metric": metric, "test": mean, "seeds": seeds, "folder": name}
+        summary["interrupted"] = False
         return Candidate(resolve(load_recipe(tiny, changes)), summary)
 
     return make
@@ -526,6 +536,36 @@ def test_epochs_and_budgets(row):
     assert rows["a"]["budget"] == {"epochs": 2, "patience": None, "batching": "full"}
     assert rows["b"]["budget"] == {"epochs": 9, "patience": 4, "batching": "full"}
     assert [rows[name]["same_budget"] for name in "abc"] == [True, False, True]
+
+
+def test_the_budget_of_one_odd_run_is_not_that_of_the_others(row):
+    odd = row("odd", [0.9], changes=["train.epochs=1"])
+    rows = by_name(compare([odd, row("a", [0.5] * 3), row("b", [0.6] * 3)]))
+    assert [rows[name]["same_budget"] for name in ("odd", "a", "b")] == [False, True, True]
+    assert rows["b"]["best"] and rows["odd"]["difference"] is None
+    said = " ".join(other_notes(list(rows.values())))
+    assert "Above b, and not the best, being of fewer runs or other seeds and splits" in said
+    assert "for all" not in " ".join(mark_notes([*rows.values()]))  # nothing can be trained
+
+
+def test_what_a_run_knows_of_its_training(tiny, tmp_path):
+    """Whether it has the default options, was cut short, and by how many trials it was found."""
+    study = tmp_path / "tune-tiny"
+    study.mkdir()
+    (study / "trials-table.csv").write_text("number,state\n0,complete\n1,pruned\n")
+    folder = run_recipe(str(tiny), runs=study)["folder"]
+    data = load_recipe(tiny).plain()["dataset"]
+    other = run_recipe({"dataset": data, "model": "mlp", "train": {"epochs": 2}, "seeds": [3, 4]},
+                       runs=tmp_path)["folder"]  # fmt: skip
+    rows = compare(candidates([folder, other], baselines=False))
+    tuned, plain = sorted(rows, key=lambda row: row["tuned"], reverse=True)
+    assert (tuned["trials"], tuned["tuned"]) == (2, True)
+    assert (plain["trials"], plain["tuned"]) == (None, False)
+    seconds = [seed["epochs"] * seed["seconds_per_epoch"] for seed in plain["seeds"]]
+    assert plain["seconds"] == pytest.approx(sum(seconds) / 2)
+    assert plain["loss"] == "task" and plain["split_options"] == "ratio-50-25-25"
+    late = [seed["epoch"] == 1 for seed in plain["seeds"]]
+    assert plain["cut_short"] == (sum(late) > 1)
 
 
 def test_a_patience_that_ends_nothing_is_none_and_other_ways_are_marked(row):
@@ -616,5 +656,5 @@ def test_the_command_gives_rows(tiny, tmp_path):
     assert all(each["epochs"] == 2 and each["same_budget"] for each in rows)
     assert [each["difference"] is None for each in rows] == [True, False, False]
     assert set(rows[1]["difference"]) == {
-        "from", "pairs", "splits", "mean", "low", "high", "noise"
+        "from", "pairs", "splits", "mean", "low", "high", "noise", "p", "p_holm"
     }  # fmt: skip

@@ -10,9 +10,11 @@ import pytest
 from scipy.stats import friedmanchisquare
 
 from zoo.cli import result_tables
+from zoo.cli.console import out
 from zoo.errors import ZooError
 from zoo.runs.compare import candidates, compare, finished_runs
 from zoo.runs.results_table import (
+    _kind,
     _limits,
     cells,
     check_files,
@@ -36,21 +38,25 @@ SCORES = {
 
 def rows(scores=SCORES, metric="accuracy", noise=("gcn",)):
     """Rows as those of `compare`, of which some are not significantly worse than the best."""
-    best = {graph: max(own.get(graph, 0) for own in scores.values()) for graph in scores["gcn"]}
+    graphs = scores["gcn"]
+    top = min if metric == "mse" else max
+    best = {each: top(scores, key=lambda model: scores[model].get(each, 0)) for each in graphs}
     return [
         {
             "model": model, "graph": graph, "metric": metric, "recipe": f"{model}-{graph}",
             "test": {"mean": mean, "std": 0.01, "runs": 3}, "unreached_phase": None,
-            "difference": None if mean == best[graph] else {
-                "mean": mean - best[graph], "low": -0.5, "high": 0.1, "pairs": 3, "splits": 1,
-                "noise": model in noise}
+            "best": model == best[graph], "same_splits": True,
+            "difference": None if model == best[graph] else {
+                "mean": mean - scores[best[graph]][graph], "low": -0.5, "high": 0.1, "pairs": 3,
+                "splits": 1, "p": 0.03, "p_holm": 0.06,
+                "noise": model in noise or mean == scores[best[graph]][graph]}
         }
         for model, own in scores.items() for graph, mean in own.items()
     ]  # fmt: skip
 
 
 def texts(scores):
-    return cells(scores, lambda text, best, alike: text[:6] + "!" * best + "~" * alike)
+    return cells(scores, lambda text, best, marks: text[:6] + "!" * best + marks)
 
 
 def test_what_is_tuned_for_each_graph_is_one_row_and_what_differs_on_one_graph_is_not():
@@ -79,7 +85,7 @@ def test_the_best_its_like_and_the_ranks():
     assert table[0] == ["model", "cora", "chameleon", "shop_50%", "mean rank"]
     assert {row[0]: row[1:] for row in table[1:]} == {
         "sgformer, rba": ["0.8200", "0.6000!", "0.7500!", "1.17"],  # of the three on all graphs
-        "gcn": ["0.8000~", "0.6000!", "0.7000~", "2.17"],
+        "gcn": ["0.8000≈", "0.6000!", "0.7000≈", "2.17"],
         "mlp": ["0.5000", "0.4000", "0.7200", "2.67"],
         "gat": ["0.9000!", "–", "–", "–"],
     }
@@ -96,7 +102,10 @@ def test_of_errors_the_least_is_best_and_metrics_are_named_where_they_differ():
     errors = rows({"gcn": {"sales": 4.0}, "mlp": {"sales": 2.0}}, metric="mse")
     table = texts(results_table([*several, *errors]))
     assert table[0] == ["model", "cora, accuracy", "sales, mse", "mean rank"]
-    assert table[1:] == [["gcn", "0.8000!", "4.0000", "1.50"], ["mlp", "0.5000", "2.0000!", "1.50"]]
+    assert table[1:] == [
+        ["gcn", "0.8000!", "4.0000≈", "1.50"],
+        ["mlp", "0.5000", "2.0000!", "1.50"],
+    ]
     said = " ".join(sentences(results_table([*several, *errors])))
     assert "Of mse less is better." in said and "Friedman" not in said
 
@@ -106,7 +115,7 @@ def test_shares_are_written_in_percent_and_errors_as_they_are():
     errors = rows({"gcn": {"sales": 4.0}, "mlp": {"sales": 2.0}}, metric="mse")
     plain = results_table([*several, *errors])
     scores = in_percent(plain)
-    whole = cells(scores, lambda text, best, alike: text)
+    whole = cells(scores, lambda text, *_: text)
     assert whole[0] == ["model", "cora, accuracy in %", "sales, mse", "mean rank"]
     assert whole[1] == ["gcn", "80.00 ± 1.00", "4.0000 ± 0.0100", "1.50"]
     assert "Of mse less is better." in " ".join(sentences(scores))
@@ -114,7 +123,7 @@ def test_shares_are_written_in_percent_and_errors_as_they_are():
         line["graph"] = f"{line['graph']}, {line['metric']}"  # as two questions of one graph
     heads = cells(in_percent(results_table([*several, *errors])), lambda text, *_: text)[0]
     assert heads[1:3] == ["cora, accuracy in %", "sales, mse"]
-    assert scores["difference"].dropna().round(9).tolist() == [-30.0, -2.0]
+    assert scores["difference"].dropna().round(9).tolist() == [2.0, -30.0]
     assert plain["mean"].max() == 4.0  # the other is a copy
 
 
@@ -132,7 +141,7 @@ def test_one_graph_is_printed_in_percent_too(runs, command, capsys):
     assert said[3].split()[-5:] == ["-3.12", "-7.25", "to", "+1.01", "noise"]
 
 
-def test_what_is_not_tested_is_named():
+def test_where_nothing_is_tested_that_is_said():
     single = rows({"gcn": {"cora": 0.8}, "mlp": {"cora": 0.5}})
     for row in single:
         row["test"]["std"] = None
@@ -140,7 +149,8 @@ def test_what_is_not_tested_is_named():
     scores = results_table(single)
     assert texts(scores) == [["model", "cora"], ["gcn", "0.8000!"], ["mlp", "0.5000"]]
     said = " ".join(sentences(scores))
-    assert "all alike: mlp on cora." in said and "≈" not in said and "±" not in said
+    assert "tested: the scores are of pairs that are all alike." in said
+    assert "≈" not in said and "±" not in said and "?" not in said
 
 
 def test_a_word_and_a_list_of_it_are_one_option():
@@ -193,7 +203,7 @@ def test_files_are_read_back(tmp_path):
     for row in rows():
         line = lines[row["model"], row["graph"]]
         assert float(line["mean"]) == row["test"]["mean"] and line["recipe"] == row["recipe"]
-        assert line["noise"] == ("" if row["difference"] is None else str(row["model"] == "gcn"))
+        assert line["noise"] == str((row["difference"] or {"noise": ""})["noise"])
     markdown = (tmp_path / "a.md").read_text().splitlines()
     assert {line.count("|") for line in markdown[:6]} == {6} and markdown[-1] == "a note"
     assert r"shop\_50%" in markdown[0] and "**0.9000 ± 0.0100**" in "".join(markdown)
@@ -211,6 +221,100 @@ def test_a_table_replaces_tables_alone(tmp_path):
     assert check_files({"latex": path, "csv": None}) == [path]
     with pytest.raises(ZooError, match="ends in .svg or .pdf or .png"):
         check_files({"figure": path})
+
+
+def untested(row, splits=True):
+    """A row of other seeds than the best, or of other splits too."""
+    return {**row, "best": False, "difference": None, "same_splits": splits}
+
+
+def test_what_is_not_tested_is_marked_and_of_other_splits_it_is_not_ranked():
+    """It looked as what is significantly worse, in the text, the figure and the ranks."""
+    own = [untested(row, splits=False) if row["model"] == "mlp" else row for row in rows()]
+    scores = results_table(own)
+    assert {row[0]: row[1:] for row in texts(scores)[1:]} == {
+        "sgformer, rba": ["0.8200", "0.6000!", "0.7500!", "1.17"],
+        "gcn": ["0.8000≈", "0.6000!", "0.7000≈", "1.83"],
+        "mlp": ["0.5000?", "0.4000?", "0.7200?", "–"],
+        "gat": ["0.9000!", "–", "–", "–"],
+    }
+    said = [*sentences(scores)]
+    assert "?: not tested, being of other seeds or splits than the best." in said
+    assert any("2 models that are on all of them, without those that are of other splits than the "
+               "best on some: mlp." in text for text in said)  # fmt: skip
+    assert "?: not tested" in to_latex(scores, said).partition(r"\caption")[2]
+    assert {_kind(line) for line in scores.to_dict("records") if line["model"] == "mlp"} == {
+        "cross: not tested"
+    }
+    seeds = [untested(row) if row["model"] == "mlp" else row for row in rows()]
+    said = " ".join(sentences(results_table(seeds)))
+    assert "of the 3 models" in said and "some ranks are of scores that are not tested" in said
+    alone = [untested(row, splits=False) if row["model"] != "gcn" else row for row in rows()]
+    assert "No mean rank: too few" in " ".join(sentences(results_table(alone)))
+
+
+def test_the_star_of_another_budget_is_in_every_form(tmp_path):
+    """It stood on the terminal alone."""
+    own = [
+        {
+            **row,
+            "same_budget": row["model"] != "gcn",
+            "budget": {"epochs": 5, "patience": None},
+            "tuned": row["model"] == "gcn",
+            "trials": 7,
+            "seconds": 1.5,
+            "parameters": 9,
+            "cut_short": row["model"] == "mlp" and row["graph"] == "cora",
+        }
+        for row in rows()
+    ]
+    scores = results_table(own)
+    for name, mark in (("a.md", r"0.0100 \* ≈ |"), ("a.tex", r"0.0100 * $\approx$ &")):
+        write(scores, [*sentences(scores)], tmp_path / name)
+        text = (tmp_path / name).read_text()
+        assert mark in text and "*: of another budget of training than most" in text
+        assert "With default options, not tuned: sgformer, rba; mlp; gat." in text
+        assert "with more these may improve: mlp on cora." in text
+    write(scores, [], tmp_path / "a.csv")
+    with (tmp_path / "a.csv").open() as file:
+        line = next(line for line in csv.DictReader(file) if line["model"] == "gcn")
+    keys = ("epochs", "patience", "seconds", "parameters", "tuned", "trials", "another_budget")
+    assert [line[key] for key in keys] == ["5", "", "1.5", "9", "True", "7", "True"]
+
+
+def test_losses_that_differ_within_a_row_are_named():
+    """A run with another loss stood in the row of the model, without a word."""
+    own = [{**row, "loss": "focal" if (row["model"], row["graph"]) == ("gcn", "cora") else "task",
+            "split_options": "benchmark" if row["graph"] == "chameleon" else "per-class-20"}
+           for row in rows()]  # fmt: skip
+    said = " ".join(sentences(results_table(own)))
+    assert "Rows differ in loss: focal of gcn on cora; else task." in said
+    assert "Rows differ in split: benchmark of all on chameleon; else per-class-20." in said
+    assert "differ" not in " ".join(sentences(results_table(rows())))
+
+
+def test_what_is_significant_one_at_a_time_alone_is_named():
+    said = " ".join(sentences(results_table(rows())))
+    assert "one comparison at a time. With Holm's correction" in said
+    assert "not significantly worse either: mlp; sgformer, rba on cora." in said
+    sure = rows()
+    for row in sure:
+        row["difference"] = row["difference"] and {**row["difference"], "p_holm": 0.01}
+    assert "the same are significant" in " ".join(sentences(results_table(sure)))
+
+
+@pytest.mark.parametrize("width", [80, 45])
+def test_no_score_is_folded(monkeypatch, capsys, width):
+    """A mark stood on a line of its own."""
+    monkeypatch.setattr(out, "width", width)
+    own = [{**row, "graph": f"{row['graph']}, of classes {number}"}
+           for number in (2, 3) for row in rows()]  # fmt: skip
+    result_tables.results(results_table(own), ["a note"])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width and not [line for line in lines if line.strip() == "≈"]
+    said = "\n".join(lines)
+    assert said.count("±") == 20 and said.count("0.8000 ± 0.0100 ≈") == 2
+    assert said.count("model") > 1 and said.count("mean rank") == 1 and "…" not in said
 
 
 @pytest.fixture
@@ -245,7 +349,7 @@ def test_the_finished_runs_of_a_folder_are_a_table(runs, command):
     assert code == 0 and f"written: {table}" in told
     line = next(line for line in said.splitlines() if line.startswith("mlp"))
     assert line.count("±") == 2 and "Read from finished runs" not in said
-    assert "sbm, classes 3: On other splits than gf-sbm" in " ".join(said.split())
+    assert "sbm, classes 3: On other splits than mlp, or fewer" in " ".join(said.split())
     assert table.read_text().count(r"\textbf") == 2
     code, said, _ = command("results", runs, "--model", "mlp", "--percent")
     assert code == 0 and "gcn" not in said and "accuracy in %" in said.lower()

@@ -1,10 +1,13 @@
 """Tables of results: of a run, a fine-tuning, an evaluation, a comparison, a reproduction."""
 
 import shlex
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.table import Table
+from rich.text import Text
 
 from zoo.cli.console import errors, out, plain
 from zoo.config.scores import figure, lower_is_better, signed, with_deviation
@@ -12,8 +15,8 @@ from zoo.config.scores import figure, lower_is_better, signed, with_deviation
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LATE = 0.9
-"""Share of the epochs after which a best one says that more may be better."""
+NAME, HEAD = 24, 10
+"""Columns that the name of a model, and the head of a graph, have at least if they need them."""
 
 CLASSES = 20
 """Classes that the table of an evaluation has at most."""
@@ -71,13 +74,13 @@ def result(summary: dict[str, Any], epochs: int | None = None) -> None:
 
 def _of_best_epochs(summary: dict[str, Any], epochs: int | None) -> Iterator[str]:
     """Say what best epochs tell: of loaded weights that stayed, and of a training cut short."""
+    from zoo.runs.run_folder import is_cut_short
+
     seeds = summary["seeds"]
     if unchanged := [row for row in seeds if row["epoch"] < 0]:
         of_seeds = "" if len(seeds) == 1 else f" of {len(unchanged)} seeds"
         yield f"As loaded: nothing better by validation came of the training{of_seeds}."
-    whole = [row for row in seeds if row.get("epochs") == epochs]  # not stopped early
-    late = [row for row in whole if epochs and row["epoch"] + 1 > LATE * epochs]
-    if 2 * len(late) > len(seeds) and not summary.get("measured"):
+    if is_cut_short(summary, epochs):
         yield "The best epochs are among the last: with more, train.epochs, it may improve."
 
 
@@ -188,11 +191,18 @@ def _classes(rows: list[dict[str, Any]]) -> None:
 def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
     """Print a row per run, the best score first and in bold, its cost, and sentences about them."""
     from zoo.runs.compare import difference_notes, is_marked, mark_notes, other_notes
-    from zoo.runs.results_table import UNREACHED, row_in_percent, unreached_phases, written_as
+    from zoo.runs.results_table import (
+        MARKED,
+        UNREACHED,
+        cut_short_note,
+        row_in_percent,
+        unreached_phases,
+        written_as,
+    )
 
     if percent:
         summaries = [row_in_percent(row) for row in summaries]
-    best = summaries[0]
+    best = next(row for row in summaries if row["best"])
     write = written_as(best["metric"])
     scores, costs = Table(box=None, pad_edge=False), Table(box=None, pad_edge=False)
     for table, columns in (
@@ -205,7 +215,7 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
     scores.add_column("", no_wrap=True)
     for row in summaries:
         late = f" {UNREACHED}" if row.get("unreached_phase") else ""
-        name = plain(row["recipe"] + (" *" if is_marked(row) else "") + late)
+        name = plain(row["recipe"] + (f" {MARKED}" if is_marked(row) else "") + late)
         test = with_deviation(row["test"], write)
         scores.add_row(
             name, f"[bold]{test}[/]" if row is best else test, *_difference(row, best, write)
@@ -233,27 +243,54 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
     out.print("\ntraining, in the mean of the runs")
     out.print(costs)
     late = unreached_phases({row["recipe"]: row.get("unreached_phase") for row in summaries})
-    for sentence in (*mark_notes(summaries), *late, *other_notes(summaries)):
+    cut_short = ", ".join(row["recipe"] for row in summaries if row["cut_short"])
+    more = [cut_short_note(cut_short)] if cut_short else []
+    for sentence in (*mark_notes(summaries), *late, *more, *other_notes(summaries)):
         out.print(plain(sentence))
 
 
 def results(scores: "DataFrame", notes: Sequence[str]) -> None:
-    """Print the scores of models on graphs, the best of each in bold, and sentences about them."""
-    from zoo.runs.results_table import ALIKE, cells
+    """Print the scores of models on graphs, the best of each in bold, and sentences about them.
 
-    def cell(text: str, best: bool, alike: bool) -> str:
-        text = f"{text} {ALIKE if alike else ' '}"  # in line with those that are marked
-        return f"[bold]{text}[/]" if best else text
+    Graphs that do not fit beside each other follow below, so that no score is folded.
+    """
+    from zoo.runs.results_table import cells
+
+    marks: list[str] = []
+    cells(scores, lambda text, best, marked: marks.append(marked) or "")
+    most = max(map(len, marks))
+
+    def cell(text: str, best: bool, marked: str) -> str:
+        text = f"[bold]{text}[/]" if best else text
+        return f"{text} {marked:{most}}" if most else text  # in line with those that are marked
 
     heads, *rows = cells(scores, cell)
-    table = Table(box=None, pad_edge=False)
-    for place, head in enumerate(heads):
-        table.add_column(plain(head), justify="right" if place else "left", overflow="fold")
-    for model, *own in rows:
-        table.add_row(plain(model), *own)
-    out.print(table)
+    names, *columns = zip(*[[plain(each[0]), *each[1:]] for each in rows], strict=True)
+    widths = [max(cell_len(Text.from_markup(text).plain) for text in own) for own in columns]
+    longest = max(map(cell_len, names))
+    for number, block in enumerate(_blocks(widths, out.width - min(longest, NAME))):
+        table = Table(box=None, pad_edge=False)
+        table.add_column(heads[0], overflow="fold")
+        for place in block:
+            head = "\n".join(textwrap.wrap(heads[place + 1], max(widths[place], HEAD)))
+            fits = len(block) > 1 or widths[place] + 2 + HEAD <= out.width
+            table.add_column(plain(head), justify="right", no_wrap=fits)
+        for name, *own in zip(names, *(columns[place] for place in block), strict=True):
+            table.add_row(name, *own)
+        out.print(*([""] if number else []), table, sep="\n")
     for note in notes:
         out.print(plain(note))
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Return the places of columns, as many in each block as have room, two blanks before each."""
+    blocks: list[list[int]] = [[]]
+    for place, width in enumerate(widths):
+        taken = sum(max(widths[other], HEAD) + 2 for other in blocks[-1])
+        if blocks[-1] and taken + max(width, HEAD) + 2 > room:
+            blocks.append([])
+        blocks[-1].append(place)
+    return blocks
 
 
 def _difference(
@@ -262,7 +299,7 @@ def _difference(
     """Return the difference of a row from the best, its interval, and `noise` where it is that."""
     difference = row["difference"]
     if difference is None:
-        return ("best" if row is best else "", "", "")
+        return ("best", "", "") if row is best else ("", "", "not tested")
 
     mean, low = signed(difference["mean"], write), difference["low"]
     if low is None:

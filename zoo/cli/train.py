@@ -442,11 +442,12 @@ def compare(
     A GCN and an MLP are added where none is named: with their default
     options, on the data, splits and seeds of the first recipe, and with its
     budget (epochs, patience, batching). Changes reach them too. A row whose
-    budget, evaluation or `inductive` is not that of the first is marked. A model
+    budget, evaluation or `inductive` is not that of most is marked. A model
     beside a finished run, such as gat, is trained as they are, on its data.
 
     Beside each score stands its difference from the best one, over pairs of
-    one seed and split, with a 95 % interval; `noise` where that holds 0.
+    one seed and split, with a 95 % interval; `noise` where that holds 0. A
+    line says what Holm's correction for all comparisons changes.
 
     Of several data sets it is a table with a column for each, as of
     `zoo results`, and baselines are added on each.
@@ -502,7 +503,8 @@ def results(
     zoo results runs --latex table.tex --figure scores.pdf
 
     A row is a model, a column a graph. The best of each graph is bold, and
-    what is not significantly worse is marked. Of runs of the very same
+    what is not significantly worse is marked, as is what cannot be tested,
+    being of other seeds or splits than most. Of runs of the very same
     training it takes the latest. On one graph the table is that of
     `zoo compare`.
     """

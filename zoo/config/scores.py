@@ -15,6 +15,9 @@ TARGET_KEYS = ("name", "task", "label", "horizon")
 
 _LOWER = frozenset({MSE, MAE, "rmse", "ece"})
 
+LEVEL = 0.05
+"""Below which a p-value is significant, as where the 95 % interval leaves out 0."""
+
 _TOLERANCE = 1e-12  # by which scores differ in their last digits alone
 
 
@@ -27,12 +30,14 @@ class Difference(NamedTuple):
             all lie equally far apart, whose spread says nothing of others.
         high: upper end of it.
         noise: whether the interval holds 0, so that either may be the better one.
+        p: the p-value of the test, two-sided.
     """
 
     mean: float
     low: float | None
     high: float | None
     noise: bool | None
+    p: float | None
 
 
 def differing_target(dataset: "Spec", other: "Spec") -> str | None:
@@ -133,33 +138,87 @@ def paired_difference(scores: Sequence[float], others: Sequence[float]) -> Diffe
     mean = 0.0 if abs(mean) < _TOLERANCE else mean
     alike = max(pairs) - min(pairs) < _TOLERANCE <= abs(mean)
     if len(pairs) < 2 or alike:
-        return Difference(mean, None, None, None)
+        return Difference(mean, None, None, None, None)
     from scipy.stats import sem, t
 
-    half = float(t.ppf(0.975, len(pairs) - 1) * sem(pairs))
-    return Difference(mean, mean - half, mean + half, abs(mean) <= half)
+    error, freedom = float(sem(pairs)), len(pairs) - 1
+    half = float(t.ppf(0.975, freedom)) * error
+    p = float(2 * t.sf(abs(mean) / error, freedom)) if mean else 1.0
+    return Difference(mean, mean - half, mean + half, abs(mean) <= half, p)
 
 
-def compare_to_best(row: Mapping[str, Any], best: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how the test scores of a run lie beside the best, in pairs of one seed and split.
+def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values of several tests, adjusted so that 5 % hold for all of them together.
+
+    Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of
+    Statistics 1979.
+
+    >>> adjust_by_holm([0.0625, 0.015625, 0.5])
+    [0.125, 0.046875, 0.5]
+    """
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    for before, index in enumerate(order):
+        largest = min(1.0, max(largest, (len(p_values) - before) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def compare_to_best(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return how the test scores of runs lie beside the best, in pairs of one seed and split.
+
+    The best is that of the seeds and splits by which most others can be tested, and of the most
+    runs where these are as many: an odd run of one seed is set against nothing.
 
     Args:
-        row: the summary of a run: its `seeds`, and the `recipe` that it is of.
-        best: that of another one, or the same.
+        rows: summaries of runs: `seeds`, `metric`, and the `recipe` that it is of.
 
     Returns:
-        `same_splits`, and the `difference` from the best: None for the best itself, and where seeds
-        or splits are others; `from` which recipe it is, over how many `pairs` and `splits`, and
-        what `paired_difference` says.
+        For each whether it is the `best`, has `same_splits`, and the `difference` from it: None for
+        the best itself, and where seeds or splits are others; `from` which recipe it is, over how
+        many `pairs` and `splits`, and what `paired_difference` says; `p_holm` is `p`, adjusted for
+        all of these comparisons.
     """
-    scores, best_scores = (
-        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in summary["seeds"]}
-        for summary in (row, best)
-    )
-    splits = {split for _, split in scores}
-    same = {"same_splits": splits == {split for _, split in best_scores}}
-    if row is best or scores.keys() != best_scores.keys():
-        return {**same, "difference": None}
-    difference = paired_difference([*scores.values()], [best_scores[pair] for pair in scores])
-    counts = {"pairs": len(scores), "splits": len(splits)}
-    return {**same, "difference": {"from": best["recipe"], **counts, **difference._asdict()}}
+    scores = [
+        {(seed["seed"], seed["split_sha256"]): seed["test"] for seed in row["seeds"]}
+        for row in rows
+    ]
+
+    def place(index: int) -> tuple[int, int, float]:
+        own, metric = scores[index], rows[index]["metric"]
+        others = sum(own.keys() == each.keys() for each in scores) - 1
+        mean = round(gain(metric, statistics.fmean(own.values())), 12)
+        return others * (len(own) > 1), len(own), mean
+
+    best = max(range(len(rows)), key=place)
+    compared = [
+        {
+            "best": index == best,
+            "same_splits": _splits(own) == _splits(scores[best]),
+            "difference": None if index == best else _difference(own, scores[best]),
+        }
+        for index, own in enumerate(scores)
+    ]
+    differences = [row["difference"] for row in compared if row["difference"]]
+    tested = [each for each in differences if each["p"] is not None]
+    adjusted = adjust_by_holm([each["p"] for each in tested])
+    for each in differences:
+        each |= {"from": rows[best]["recipe"], "p_holm": None}
+    for each, p in zip(tested, adjusted, strict=True):
+        each["p_holm"] = p
+    return compared
+
+
+def _splits(scores: Mapping[tuple[int, str], float]) -> set[str]:
+    return {split for _, split in scores}
+
+
+def _difference(
+    scores: Mapping[tuple[int, str], float], best: Mapping[tuple[int, str], float]
+) -> dict[str, Any] | None:
+    """Return how scores lie beside the best by seed and split, None where these are others."""
+    if scores.keys() != best.keys():
+        return None
+    counts = {"pairs": len(scores), "splits": len(_splits(scores))}
+    pairs = paired_difference([*scores.values()], [best[pair] for pair in scores])
+    return {**counts, **pairs._asdict()}

@@ -23,11 +23,11 @@ from zoo.reports.figures import curves
 from zoo.reports.history import History
 from zoo.reports.html import Part, Table, build_page
 from zoo.runs.results_table import (
-    ALIKE,
     cells,
     flat,
     graph_names,
     groups,
+    holm_note,
     measured,
     model_names,
     results_table,
@@ -101,24 +101,30 @@ def _scores(series: Mapping[str, History]) -> list[Part]:
     remarks = [f"{name}: no seed has come to a score yet." for name in series if name not in known]
     if len(asked := groups(known.values(), _of_one_question)) > 1:
         return [*_on_several_graphs(asked), ("remarks", remarks), ("table", _table(known))]
-    tests = {name: {"recipe": name, "seeds": run.results} for name, run in known.items()}
     means = {name: spread([seed["test"] for seed in run.results])["mean"]
              for name, run in known.items()}  # fmt: skip
-    best, *others = sorted(known, key=lambda name: -gain(known[name].metric, means[name]))
-    apart = {name: compare_to_best(tests[name], tests[best])["difference"] for name in others}
+    ordered = sorted(known, key=lambda name: -gain(known[name].metric, means[name]))
+    compared = dict(zip(ordered, compare_to_best(
+        [{"recipe": name, "metric": known[name].metric, "seeds": known[name].results}
+         for name in ordered]), strict=True))  # fmt: skip
+    best = next(name for name, row in compared.items() if row["best"])
+    apart = {name: row["difference"] for name, row in compared.items() if name != best}
     cells = {best: ("", "", "best")}
-    cells |= {name: _difference(each) for name, each in apart.items() if each}
+    cells |= {name: _difference(each) if each else ("", "", "not tested")
+              for name, each in apart.items()}  # fmt: skip
+    tested = {name: each for name, each in apart.items() if each and each["low"] is not None}
     less = " Less is better." if lower_is_better(known[best].metric) else ""
     note = (
         f"Difference: test score minus that of {best}, the best, of the same seed and split; mean "
         "over these pairs and its 95 % interval (Student's t). Where the interval holds 0, either "
         f"may be the better one: noise.{less}"
     )
-    if unpaired := [name for name in others if not apart[name]]:
+    if unpaired := [name for name, each in apart.items() if not each]:
         without = "Of other seeds or splits, and so without a difference"
         remarks.append(f"{without}: {', '.join(unpaired)}.")
-    ordered = {name: known[name] for name in (best, *others)}
-    return [("table", _table(ordered, cells)), ("text", note), ("remarks", remarks)]
+    runs = {name: known[name] for name in ordered}
+    return [("table", _table(runs, cells)), ("text", note),
+            ("remarks", [*holm_note(tested), *remarks])]  # fmt: skip
 
 
 def _on_several_graphs(asked: Sequence[Sequence[History]]) -> list[Part]:
@@ -131,16 +137,16 @@ def _on_several_graphs(asked: Sequence[Sequence[History]]) -> list[Part]:
     rows = [{"model": model, "graph": graph, "recipe": model, "metric": run.metric,
              "seeds": run.results, "test": spread([seed["test"] for seed in run.results])}
             for model, (graph, run) in zip(models, runs, strict=True)]  # fmt: skip
-    best = {row["graph"]: row for row in sorted(
-        rows, key=lambda row: gain(row["metric"], row["test"]["mean"]))}  # fmt: skip
-    scores = results_table([{**row, **compare_to_best(row, best[row["graph"]])} for row in rows])
+    groups_of = [[row for row in rows if row["graph"] == graph] for graph in graphs]
+    compared = [each for group in groups_of for each in compare_to_best(group)]
+    scores = results_table([{**row, **each} for row, each in zip(rows, compared, strict=True)])
     heads, *lines = cells(scores, _cell)
     caption = "Test scores of the models on each graph"
     return [("table", Table(caption, heads, lines)), ("text", " ".join(sentences(scores)))]
 
 
-def _cell(text: str, best: bool, alike: bool) -> str:
-    return Markup("<b>{}</b>").format(text) if best else f"{text} {ALIKE}" if alike else text
+def _cell(text: str, best: bool, marks: str) -> str:
+    return Markup("<b>{}</b> {}").format(text, marks) if best else f"{text} {marks}".strip()
 
 
 def _table(

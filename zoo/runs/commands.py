@@ -157,7 +157,8 @@ class Comparison:
         runs: graph by graph, the best test score of each first.
         table: a line for each model and graph, the best model first: `model`, `graph`, `metric`,
             `mean`, `std`, whether it is `best`, the `difference` from the best with its 95 %
-            interval `low` to `high`, whether that is `noise`, and its `rank`.
+            interval `low` to `high`, whether that is `noise`, its `rank`, and what it was trained
+            with: all columns of `zoo compare --csv`.
     """
 
     runs: tuple[Run, ...]

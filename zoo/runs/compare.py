@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
+
 from zoo.config.metadata import stem_of
 from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
@@ -37,8 +39,16 @@ from zoo.runs.earlier_runs import (
 )
 from zoo.runs.prepare import hash_data_files
 from zoo.runs.resolve import UNTUNED, Plan, is_model, load_recipe, resolve, with_split
-from zoo.runs.results_table import flat, graph_names, groups, measured, model_names
+from zoo.runs.results_table import (
+    flat,
+    graph_names,
+    groups,
+    holm_note,
+    measured,
+    model_names,
+)
 from zoo.runs.run_folder import (
+    is_cut_short,
     is_summarised,
     read_environment,
     read_json,
@@ -316,7 +326,9 @@ def _read(source: str, overrides: Sequence[str]) -> Candidate:
     recipe = load_recipe(read_recipe(folder)[0])
     summary = {**read_summary(folder), "folder": str(folder)}  # it may have been moved
     same = is_of_this_code(read_environment(folder))
-    return Candidate(resolve(recipe), summary, unreached=tuple(overrides), same_code=same)
+    plan = resolve(recipe)
+    tuned = not _has_defaults(plan)
+    return Candidate(plan, summary, tuned, unreached=tuple(overrides), same_code=same)
 
 
 def _check_changes(
@@ -423,6 +435,20 @@ def _with_defaults(model: str, first: Plan, overrides: Sequence[str]) -> Candida
         ) from None
 
 
+def _has_defaults(plan: Plan) -> bool:
+    """Return whether options of a plan are the defaults: all but those of its task and budget."""
+    data = plan.plain()
+    shared = {key: data[key] for key in OF_DATA if key in data}
+    train = {key: plan.train[key] for key in (*SHARED, "loss", "metric") if key in plan.train}
+    try:
+        plans = [_untuned(plan.model["name"], shared, {**usual, **train}, ()).plan
+                 for usual in (UNTUNED, {})]  # fmt: skip
+    except ZooError:  # of code that is not run to read it
+        return False
+    return any((plan.model, plan.train, plan.encoding) == (each.model, each.train, each.encoding)
+               for each in plans)  # fmt: skip
+
+
 def _changes_features(override: str) -> bool:
     key, _, value = override.partition("=")
     return key.strip().startswith("dataset.features") or (
@@ -468,13 +494,14 @@ def compare(
 
     What is not finished is trained. Each summary also says its `graph` and `model`, what a column
     and a row of a table are called, whether it was `read` from an earlier run, or `named` as one,
-    is `tuned`, and has the `same_budget` and the `same_ways` as the first entry of its graph, and
-    the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
-    and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
-    `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
-    of validation and test these had `seen`; the `unreached_phase` of `Fit`; and the `difference`
-    from the best, with its interval and whether that is `noise`: None for the best, and where seeds
-    or splits are others.
+    is `tuned`, by how many `trials` where `zoo tune` did it, and has the `same_budget` and the
+    `same_ways` as most of its graph, or as the first where as many have others; its `budget` and
+    `ways`; the `loss`, the `split_options` and the `label` of its task; the means over seeds of the
+    `epochs` run, of the `seconds` of training and of the `best_epoch`, and whether training was
+    `cut_short`; the `changes` of a baseline of default options, and those that left it `unreached`;
+    whether it is of the `same_code`, `starts_from` other weights, and how many nodes of validation
+    and test these had `seen`; the `unreached_phase` of `Fit`; and what `compare_to_best` gives: the
+    `best`, `same_splits`, and the `difference` from the best.
 
     Args:
         entries: from `candidates`.
@@ -536,17 +563,22 @@ def _side_by_side(rows: list[Row]) -> list[Row]:
     for row in rows:  # several runs of a recipe are called by their folders
         if names.count(row["recipe"]) > 1:
             row["recipe"] = Path(row["folder"]).name
-    first = rows[0]
+    budget, ways = (_most_common([row[key] for row in rows]) for key in ("budget", "ways"))
     rows.sort(key=lambda row: round(-gain(row["metric"], row["test"]["mean"]), 12))
     return [
         {
             **row,
-            "same_budget": row["budget"] == first["budget"],
-            "same_ways": row["ways"] == first["ways"],
-            **compare_to_best(row, rows[0]),
+            "same_budget": row["budget"] == budget,
+            "same_ways": row["ways"] == ways,
+            **compared,
         }
-        for row in rows
+        for row, compared in zip(rows, compare_to_best(rows), strict=True)
     ]
+
+
+def _most_common(values: Sequence[Any]) -> Any:
+    """Return the value that most are, the first of those that are as many."""
+    return max(values, key=values.count)
 
 
 def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> dict[str, Any]:
@@ -559,15 +591,18 @@ def _trained(plan: Plan, device: str, runs: Path, again: bool, quiet: bool) -> d
 
 def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
     """Return a summary with what the entry says of it, and the epochs that its seeds have run."""
-    train, seeds = entry.plan.train, summary["seeds"]
+    train, seeds, folder = entry.plan.train, summary["seeds"], Path(summary["folder"])
     budget = {key: train.get(key) for key in BUDGET}
     if (budget["patience"] or 0) >= budget["epochs"]:  # which never ends anything
         budget["patience"] = None
-    start = Path(summary["folder"]) / "start_from.json"
+    start = folder / "start_from.json"
+    seconds = [seed["epochs"] * seed["seconds_per_epoch"] for seed in seeds
+               if "seconds_per_epoch" in seed]  # fmt: skip
     return {
         **summary,
         "graph": entry.graph,
         "tuned": entry.tuned,
+        "trials": _trials(folder),
         "named": entry.summary is not None,
         "changes": list(entry.changes),
         "unreached": list(entry.unreached),
@@ -576,11 +611,22 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
         "seen": read_json(start).get("seen") or 0 if start.exists() else 0,
         "budget": budget,
         "ways": {key: train.get(key) for key in WAYS},
+        "loss": _on_one_line(train.get("loss")),
+        "split_options": _on_one_line(entry.plan.split),
+        "label": entry.plan.dataset.get("label"),
         "epochs": statistics.fmean(seed["epochs"] for seed in seeds),
+        "seconds": statistics.fmean(seconds) if seconds else None,
         "best_epoch": statistics.fmean(seed["epoch"] for seed in seeds),
+        "cut_short": is_cut_short(summary, train["epochs"]),
         # Runs of before do not say it.
         "unreached_phase": max(seed.get("unreached_phase") or 0 for seed in seeds) or None,
     }
+
+
+def _trials(folder: Path) -> int | None:
+    """Return by how many trials of `zoo tune` the recipe of a run was found, None of any other."""
+    table = folder.parent / "trials-table.csv"
+    return len(pd.read_csv(table)) if table.is_file() else None
 
 
 def difference_notes(rows: list[Row]) -> Iterator[str]:
@@ -601,6 +647,9 @@ def difference_notes(rows: list[Row]) -> Iterator[str]:
         f"{of}; its mean over {pair['pairs']} such pairs, and the 95 % interval of that (Student's "
         "t). noise: the interval holds 0, so that either may be the better one."
     )
+    tested = {row["recipe"]: row["difference"] for row in rows
+              if row["difference"] and row["difference"]["low"] is not None}  # fmt: skip
+    yield from holm_note(tested)
     if pair["splits"] == 1:
         yield (
             f"The interval is over {pair['pairs']} seeds on one split: over initial weights and "
@@ -614,12 +663,17 @@ def difference_notes(rows: list[Row]) -> Iterator[str]:
 
 
 def is_marked(row: Row) -> bool:
-    """Return whether a row had another budget than the first, or was trained in another way."""
+    """Return whether a row had another budget than most, or was trained in another way."""
     return not (row["same_budget"] and row["same_ways"])
 
 
-def mark_notes(rows: list[Row]) -> Iterator[str]:
-    """Say which rows are marked, what differs, and what makes it the same."""
+def mark_notes(rows: list[Row], name: str = "recipe") -> Iterator[str]:
+    """Say which rows are marked, what differs, and what makes it the same.
+
+    Args:
+        rows: of one graph.
+        name: what of a row it is called by.
+    """
     for what, why in {
         "budget": "Another budget",
         "ways": "Trained or evaluated otherwise",
@@ -631,17 +685,16 @@ def mark_notes(rows: list[Row]) -> Iterator[str]:
         own = [{k: v for k, v in row[what].items() if v != common[k]} for row in marked]
         shared = {key: common[key] for key in common if any(key in values for values in own)}
         options = "; ".join(
-            f"{row['recipe']} has {', '.join(_as_written(values))}"
+            f"{row[name]} has {', '.join(_as_written(values))}"
             for row, values in zip(marked, own, strict=True)
         )
         changes = [
             shlex.quote("train." + text.replace(": ", "=", 1)) for text in _as_written(shared)
         ]
         folders = "; runs named by their folders keep theirs" * any(row["named"] for row in marked)
-        yield (
-            f"* {why}: {options}; the others have {', '.join(_as_written(shared))}. The same for "
-            f"all: {' '.join(changes)}{folders}."
-        )
+        how = f" The same for all: {' '.join(changes)}{folders}."
+        how = "" if all(row["named"] for row in rows) else how  # nothing is trained
+        yield f"* {why}: {options}; the others have {', '.join(_as_written(shared))}.{how}"
 
 
 def _as_written(options: dict[str, Any]) -> list[str]:
@@ -650,12 +703,19 @@ def _as_written(options: dict[str, Any]) -> list[str]:
     return [text[1:-1] if text.startswith("{") else text for text in texts]
 
 
-def other_notes(rows: list[Row]) -> Iterator[str]:
-    """Say what else to know of the rows, with their names."""
-    best = rows[0]["recipe"]
+def _on_one_line(value: Any) -> str | None:
+    """Return a word or options as a recipe has them, None for None."""
+    return None if value is None else _as_written({"x": value})[0].removeprefix("x: ")
+
+
+def other_notes(rows: list[Row], name: str = "recipe") -> Iterator[str]:
+    """Say what else to know of the rows of one graph, which are called by their `name`."""
+    best = next(row for row in rows if row["best"])
     without = "and so without a difference"
-    unpaired = [row for row in rows[1:] if row["difference"] is None]
+    unpaired = [row for row in rows if row is not best and row["difference"] is None]
     remarks = {
+        f"Above {best[name]}, and not the best, being of fewer runs or other seeds and splits than "
+        "most": rows[: rows.index(best)],
         "Read from finished runs": [r for r in rows if r["read"] and not r["interrupted"]],
         "Trained by other code of the zoo": [r for r in rows if not r["same_code"]],
     }
@@ -669,10 +729,12 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
             remark = f"Default options{but}, not tuned for this data set{hint}"
             remarks.setdefault(remark, []).append(row)
     remarks |= {
-        f"On other splits than {best}, or fewer, {without}": [
+        f"On other splits than {best[name]}, or fewer, {without}": [
             row for row in unpaired if not row["same_splits"]
         ],
-        f"Of other seeds than {best}, {without}": [row for row in unpaired if row["same_splits"]],
+        f"Of other seeds than {best[name]}, {without}": [
+            row for row in unpaired if row["same_splits"]
+        ],
         "Began with trained weights, whose training is no part of the budget": [
             row for row in rows if row["starts_from"]
         ],
@@ -683,13 +745,15 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
     }
     for remark, named in remarks.items():
         if named:
-            yield f"{remark}: {', '.join(row['recipe'] for row in named)}."
+            # Names of models have commas.
+            yield f"{remark}: {('; ' if name == 'model' else ', ').join(r[name] for r in named)}."
 
 
 def notes(rows: list[Row]) -> Iterator[str]:
     """Say what else to know of the rows of several graphs, graph by graph."""
     for graph in dict.fromkeys(row["graph"] for row in rows):
-        own = [{**row, "read": row["read"] and not row["named"]}
+        own = [{**row, "read": row["read"] and not row["named"],
+                "tuned": row["tuned"] or not row["changes"]}
                for row in rows if row["graph"] == graph]  # fmt: skip
-        for sentence in (*mark_notes(own), *other_notes(own)):
+        for sentence in (*mark_notes(own, "model"), *other_notes(own, "model")):
             yield f"{graph}: {sentence.removeprefix('* ')}"

@@ -7,6 +7,7 @@ so that what was tuned for each graph is one row.
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,18 @@ import pandas as pd
 
 from zoo.config.metadata import stem_of, without_paths
 from zoo.config.recipe import UNTRAINED_KEYS, word
-from zoo.config.scores import figure, gain, lower_is_better
+from zoo.config.scores import LEVEL, figure, gain, lower_is_better
 from zoo.errors import ZooError
 from zoo.system.files import check_place, write_whole
 
 ALIKE = "≈"
 """What stands behind a score that may be as good as the best."""
+
+UNTESTED = "?"
+"""What stands behind a score that is not tested against the best."""
+
+MARKED = "*"
+"""What stands behind a score of another budget than most of its graph."""
 
 UNREACHED = "†"
 """What stands behind a score of a model whose last phase of training never began."""
@@ -39,10 +46,17 @@ SHARES = ("accuracy", "balanced-accuracy", "macro-f1", "micro-f1", "roc-auc", "a
 
 IN_PERCENT = " in %"
 
-_OF_PAIRS = ("low", "high", "pairs", "splits", "noise")
+FRIEDMAN = "Friedman's test"
 
-Cell = Callable[[str, bool, bool], str]
-"""Writes a score: the text, whether it is the best of its graph, and whether it may be as good."""
+_OF_PAIRS = ("low", "high", "pairs", "splits", "noise", "p", "p_holm")
+
+_OF_TRAINING = ("epochs", "patience", "seconds", "parameters", "tuned", "trials", "cut_short",
+                "loss", "split_options", "label", "unreached_phase")  # fmt: skip
+
+_COUNTS = ("pairs", "splits", "epochs", "patience", "parameters", "trials", "unreached_phase")
+
+Cell = Callable[[str, bool, str], str]
+"""Writes a score: the text, whether it is the best of its graph, and its marks, such as `* ≈`."""
 
 
 def groups(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[list[Any]]:
@@ -99,7 +113,8 @@ def tell_apart(
 
     >>> tell_apart(["gcn", "gcn", "mlp"], [{"model.dim": "8"}, {"model.dim": "9"}, {}])
     ['gcn, dim 8', 'gcn, dim 9', 'mlp']
-    >>> tell_apart(["gcn"] * 2, [{"model.dim": "8", "lr": "1"}, {"model.dim": "9", "lr": "2"}])
+    >>> tell_apart(["gcn"] * 2, [{"model.dim": "8", "train.lr": "1"},
+    ...                             {"model.dim": "9", "train.lr": "2"}])
     ['gcn, dim 8, lr 1', 'gcn, dim 9, lr 2']
     """
     places = places or [""] * len(names)
@@ -121,8 +136,8 @@ def tell_apart(
 def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> list[str]:
     """Return keys by whose values all can be told apart in each place, as far as they can.
 
-    Where they differ in more, up to `TOLD` of these are among them, but none that would part what
-    has one name in several places.
+    Where they differ in more of the model or its training, up to `TOLD` are among them, but none
+    that would part what has one name in several places.
     """
     keys = dict.fromkeys(key for each in options for key in each)
     keys = sorted(keys, key=lambda key: (key != "dataset.name", not key.startswith("model.")))
@@ -137,7 +152,7 @@ def _telling(options: Sequence[Mapping[str, str]], places: Sequence[str]) -> lis
         if kinds([*chosen, key]) == kinds(chosen):
             break
         chosen.append(key)
-    for key in keys:
+    for key in (key for key in keys if key.startswith(("model.", "train."))):
         rows = {tuple(map(each.get, chosen)) for each in options}
         alike = len({tuple(map(each.get, [*chosen, key])) for each in options}) == len(rows)
         if len(chosen) < TOLD and key not in chosen and kinds([key]) > kinds([]) and alike:
@@ -196,23 +211,27 @@ def results_table(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return the scores of the models on the graphs, a line each, the best model first.
 
     Args:
-        rows: of `compare`: `model`, `graph`, `recipe`, `metric`, `test`, `unreached_phase` and the
-            `difference` from the best of the graph, whose own is None.
+        rows: of `compare`, or with those of its keys that are known: `model`, `graph`, `recipe`,
+            `metric`, `test`, and those of `compare_to_best` always.
 
     Returns:
         Columns `model`, `graph`, `metric`, `mean`, `std`, `runs`, `recipe`; `best`, whether it is
-        that of its graph; `difference` from it with its 95 % interval `low` to `high`, `pairs`,
-        `splits` and `noise`, None where there is none; `unreached_phase`, the epochs after which
-        the last phase of the model begins, where training ended before; `rank` on its graph, from
-        1, of the models that are on all graphs, and NaN of others.
+        that of its graph, or as good in the mean of the same seeds and splits; `difference` from it
+        with its 95 % interval `low` to `high`, `pairs`, `splits`, `p`, `p_holm` and `noise`, None
+        where there is none; `same_splits` as the best; whether it is of `another_budget` or way to
+        train than most of its graph; `epochs` and `patience` that it had at most, `seconds` that
+        training took in the mean of the runs, `parameters`, whether it is `tuned`, by how many
+        `trials`, whether training was `cut_short`; the `loss`, `split_options` and `label` of its
+        task; `unreached_phase`, the epochs after which the last phase of the model begins, where
+        training ended before; `rank` on its graph, from 1, of the models that are on all graphs
+        with the splits of the best, and NaN of others.
     """
     scores = pd.DataFrame([_line(row) for row in rows])
-    scores = scores.astype(dict.fromkeys(("pairs", "splits", "unreached_phase"), "Int64"))
+    scores = scores.astype(dict.fromkeys(_COUNTS, "Int64"))
     values = zip(scores["metric"], scores["mean"], strict=True)
     better = pd.Series([round(gain(metric, mean), 12) for metric, mean in values])
-    scores["best"] = better == better.groupby(scores["graph"]).transform("max")
-    graphs = scores.groupby("model")["graph"].transform("nunique")
-    everywhere = better[graphs == scores["graph"].nunique()]
+    comparable = scores.groupby("model")["same_splits"].transform("all")
+    everywhere = better[_is_everywhere(scores) & comparable]
     scores["rank"] = everywhere.groupby(scores["graph"]).rank(ascending=False)
     ranks = scores.groupby("model", sort=False)["rank"].mean().sort_values(kind="stable")
     place = {model: number for number, model in enumerate(ranks.index)}
@@ -251,15 +270,24 @@ def written_as(metric: str) -> Callable[[float], str]:
     return "{:.2f}".format if metric.endswith(IN_PERCENT) else figure
 
 
+def _is_everywhere(scores: pd.DataFrame) -> "pd.Series[bool]":
+    """Return whether the model of each score is on all graphs."""
+    return scores.groupby("model")["graph"].transform("nunique") == scores["graph"].nunique()
+
+
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     difference = row["difference"] or dict.fromkeys((*_OF_PAIRS, "mean"))
+    training = {**row, **row.get("budget", {})}
     return {
         **{key: row[key] for key in ("model", "graph", "metric")},
         **row["test"],
         "recipe": row["recipe"],
+        "best": row["best"] or difference["mean"] == 0,
         "difference": difference["mean"],
         **{key: difference[key] for key in _OF_PAIRS},
-        "unreached_phase": row.get("unreached_phase"),
+        "same_splits": row["same_splits"],
+        "another_budget": not (row.get("same_budget", True) and row.get("same_ways", True)),
+        **{key: training.get(key) for key in _OF_TRAINING},
     }
 
 
@@ -275,11 +303,12 @@ def cells(scores: pd.DataFrame, cell: Cell) -> list[list[str]]:
     metrics = scores.groupby("graph", sort=False)["metric"].first()
     several = metrics.nunique() > 1
     heads = [_head(graph, metric) if several else graph for graph, metric in metrics.items()]
-    ranks = _mean_ranks(scores)
+    ranks, tested = _mean_ranks(scores), bool(scores["low"].notna().any())
     table = [["model", *heads, *(["mean rank"] if ranks else [])]]
     for model, own in scores.groupby("model", sort=False):
         lines = {line["graph"]: line for line in own.to_dict("records")}
-        row = [_score(lines[graph], cell) if graph in lines else "–" for graph in metrics.index]
+        row = [_score(lines[graph], cell, tested) if graph in lines else "–"
+               for graph in metrics.index]  # fmt: skip
         rank = f"{ranks[model]:.2f}" if model in ranks else "–"
         table.append([model, *row, *([rank] if ranks else [])])
     return table
@@ -290,11 +319,21 @@ def _head(graph: str, metric: str) -> str:
     return f"{graph.removesuffix(f', {metric.removesuffix(IN_PERCENT)}')}, {metric}"
 
 
-def _score(line: Mapping[str, Any], cell: Cell) -> str:
+def _score(line: Mapping[str, Any], cell: Cell, tested: bool) -> str:
     mean, std, written = line["mean"], line["std"], written_as(line["metric"])
     text = written(mean) if pd.isna(std) else f"{written(mean)} ± {written(std)}"
-    text += "" if pd.isna(line["unreached_phase"]) else f" {UNREACHED}"
-    return cell(text, line["best"], line["noise"] is True)
+    marks = {
+        UNREACHED: not pd.isna(line["unreached_phase"]),
+        MARKED: line["another_budget"],
+        ALIKE: line["noise"] is True and not line["best"],
+        UNTESTED: tested and _is_untested(line),
+    }
+    return cell(text, line["best"], " ".join(mark for mark, holds in marks.items() if holds))
+
+
+def _is_untested(line: Mapping[str, Any]) -> bool:
+    """Return whether a score that is not the best is not tested against it."""
+    return not line["best"] and pd.isna(line["low"])
 
 
 def _mean_ranks(scores: pd.DataFrame) -> dict[str, float]:
@@ -314,36 +353,131 @@ def sentences(scores: pd.DataFrame) -> Iterator[str]:
     yield f"{what[:1].upper()}{what[1:]} on the test part, mean{over}." + (
         f" Of {' and '.join(less)} less is better." if less else ""
     )
-    paired = scores["low"].notna()
-    overlap = ""
-    if (scores["splits"][paired] > 1).any():
-        overlap = "; splits of the same nodes are not independent, which makes it too sure"
-    if paired.any():
+    yield from _tests(scores)
+    if scores["another_budget"].any():
         yield (
-            f"Bold: the best of a graph. {ALIKE}: not significantly worse, by the paired t-test of "
-            f"seeds and splits at the level of 5 %, one comparison at a time{overlap}."
-        )
-        if (scores["pairs"][paired] < 3).any():
-            yield FEW_PAIRS
-    else:
-        yield "Bold: the best of a graph."
-    if (alone := ~(paired | scores["best"])).any():
-        named = ", ".join(f"{model} on {graph}" for model, graph in zip(
-            scores["model"][alone], scores["graph"][alone], strict=True))  # fmt: skip
-        yield (
-            "Not tested, being of one run, of other seeds or splits than the best, or of pairs "
-            f"that are all alike: {named}."
+            f"{MARKED}: of another budget of training than most on its graph, or trained or "
+            "evaluated otherwise."
         )
     late = scores.dropna(subset="unreached_phase")
     names = [
         f"{model} on {graph}" for model, graph in zip(late["model"], late["graph"], strict=True)
     ]
     yield from unreached_phases(dict(zip(names, late["unreached_phase"], strict=True)))
+    if (cut_short := scores["cut_short"].eq(True)).any():  # None where it is not known
+        yield cut_short_note(_named(scores, cut_short))
+    if (untuned := scores["tuned"].eq(False)).any():
+        yield f"With default options, not tuned: {_named(scores, untuned)}."
+    for what in ("loss", "split_options", "label"):
+        yield from _differing(scores, what)
+    yield from _of_ranks(scores)
+
+
+def _tests(scores: pd.DataFrame) -> Iterator[str]:
+    """Say which score of a graph is bold, and which are tested against it."""
+    paired = scores["low"].notna()
+    untested = ~(paired | scores["best"])
+    best = "Bold: the best of a graph" + (
+        ", of the seeds and splits that most have" if untested.any() else ""
+    )
+    reasons = {
+        "of one run": scores["pairs"] == 1,
+        "of other seeds or splits than the best": scores["pairs"].isna(),
+        "of pairs that are all alike": scores["pairs"] > 1,
+    }
+    why = " or ".join(why for why, holds in reasons.items() if (holds & untested).any())
+    if not paired.any():
+        yield f"{best}."
+        if untested.any():
+            yield f"No difference is tested: the scores are {why}."
+        return
+    overlap = ""
+    if (scores["splits"][paired] > 1).any():
+        overlap = "; splits of the same nodes are not independent, which makes it too sure"
+    yield (
+        f"{best}. {ALIKE}: not significantly worse, by the paired t-test of seeds and splits at "
+        f"the level of 5 %, one comparison at a time{overlap}."
+    )
+    if paired.groupby(scores["graph"]).sum().max() > 1:
+        yield _of_holm(_named(scores, _is_lost(scores)) if _is_lost(scores).any() else "")
+    if untested.any():
+        yield f"{UNTESTED}: not tested, being {why}."
+    if (scores["pairs"][paired] < 3).any():
+        yield FEW_PAIRS
+
+
+def _is_lost(scores: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which scores are significantly worse one at a time, and not together."""
+    return (scores["noise"].eq(False) & (scores["p_holm"] >= LEVEL)).fillna(False)
+
+
+def holm_note(differences: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Say what is significant one comparison at a time alone; of a single one nothing.
+
+    Args:
+        differences: from the best of one graph, all tested, by the name of whose they are.
+    """
+    if len(differences) > 1:
+        lost = [name for name, each in differences.items()
+                if not each["noise"] and each["p_holm"] >= LEVEL]  # fmt: skip
+        yield f"Each interval is of one comparison at a time. {_of_holm(', '.join(lost))}"
+
+
+def _of_holm(lost: str) -> str:
+    if not lost:
+        return "With Holm's correction for all comparisons of a graph the same are significant."
+    return (
+        "With Holm's correction for all comparisons of a graph these are not significantly worse "
+        f"either: {lost}."
+    )
+
+
+def _differing(scores: pd.DataFrame, what: str) -> Iterator[str]:
+    """Say where the cells of a row are of another loss, split or label, if some are."""
+    values = scores[what].fillna("none")
+    if values.groupby(scores["model"]).nunique().max() > 1:
+        common = values.mode()[0]
+        named = [f"{value} of {_named(scores, values == value)}"
+                 for value in values.unique() if value != common]  # fmt: skip
+        yield f"Rows differ in {what.removesuffix('_options')}: {'; '.join(named)}; else {common}."
+
+
+def cut_short_note(named: str) -> str:
+    """Say whose training was cut short."""
+    return f"The best epochs are among the last, and with more these may improve: {named}."
+
+
+def _named(scores: pd.DataFrame, chosen: "pd.Series[bool]") -> str:
+    """Return which scores are chosen: `gcn; mlp on cora; all on chameleon`."""
+    if chosen.all():
+        return "all"
+    if scores["graph"].nunique() == 1:
+        return "; ".join(scores["model"][chosen])
+    models = chosen.groupby(scores["model"]).transform("all")
+    graphs = chosen.groupby(scores["graph"]).transform("all") & (not models.any())
+    own = scores[chosen & ~graphs & ~models]
+    return "; ".join([
+        *scores["model"][models].unique(),
+        *(f"all on {graph}" for graph in scores["graph"][graphs].unique()),
+        *(f"{model} on {graph}" for model, graph in zip(own["model"], own["graph"], strict=True)),
+    ])  # fmt: skip
+
+
+def _of_ranks(scores: pd.DataFrame) -> Iterator[str]:
+    """Say what is ranked, what is not, and what the ranks tell."""
+    graphs, ranked = scores["graph"].nunique(), scores["rank"].notna()
+    others = scores["model"][_is_everywhere(scores) & ~ranked].unique() if graphs > 1 else []
+    left_out = f"of other splits than the best on some: {'; '.join(others)}" if len(others) else ""
     if ranks := _mean_ranks(scores):
-        count, graphs = len(ranks), scores["graph"].nunique()
-        yield f"Mean rank: over the {graphs} graphs, of the {count} models that are on all of them."
+        text = f"Mean rank: over the {graphs} graphs, of the {len(ranks)} models that are on all"
+        text += f" of them, without those that are {left_out}" if left_out else " of them"
+        untested = ranked & scores["low"].isna() & ~scores["best"]
+        text += "; some ranks are of scores that are not tested" if untested.any() else ""
+        yield f"{text}."
         if told := _friedman(scores, graphs):
             yield told
+    elif left_out:
+        yield f"No mean rank: too few models are on all graphs, without those that are {left_out}."
 
 
 def unreached_phases(starts: Mapping[str, int | None]) -> Iterator[str]:
@@ -371,7 +505,7 @@ def _friedman(scores: pd.DataFrame, graphs: int) -> str | None:
     told = "they are not all alike" if p < 0.05 else "they may all be alike"
     rough = "; of so few graphs p is approximate" if graphs <= 10 else ""
     return (
-        f"Friedman's test of {ranks.shape[1]} models on {graphs} graphs: chi-squared "
+        f"{FRIEDMAN} of {ranks.shape[1]} models on {graphs} graphs: chi-squared "
         f"{statistic:.2f}, p = {p:.2g}: by their ranks {told}{rough}."
     )
 
@@ -384,8 +518,9 @@ def to_csv(scores: pd.DataFrame, notes: Sequence[str]) -> str:
 def to_markdown(scores: pd.DataFrame, notes: Sequence[str]) -> str:
     """Return the table in Markdown, and the notes below it."""
 
-    def cell(text: str, best: bool, alike: bool) -> str:
-        return f"**{text}**" if best else text + f" {ALIKE}" * alike
+    def cell(text: str, best: bool, marks: str) -> str:
+        text = f"**{text}**" if best else text
+        return f"{text} {marks}".strip().replace(f" {MARKED}", rf" \{MARKED}")
 
     rows = cells(scores, cell)
     rows = [[text.replace("|", r"\|").replace("_", r"\_") for text in row] for row in rows]
@@ -407,7 +542,8 @@ def _latex(text: str) -> str:
 def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results") -> str:
     """Return the table in LaTeX, for booktabs; its caption says what the cells are.
 
-    Notes that are not part of the caption stand before it, as comments.
+    The caption has the sentences of the table but that on Friedman's test; other notes stand before
+    it, as comments.
 
     Args:
         scores: from `results_table`.
@@ -415,14 +551,14 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results")
         label: what it is referred to as, behind `tab:`.
     """
 
-    def cell(text: str, best: bool, alike: bool) -> str:
-        return rf"\textbf{{{_latex(text)}}}" if best else _latex(text + f" {ALIKE}" * alike)
+    def cell(text: str, best: bool, marks: str) -> str:
+        text = rf"\textbf{{{_latex(text)}}}" if best else _latex(text)
+        return f"{text} {_latex(marks)}".strip()
 
     head, *rows = cells(scores, cell)
     head = [_latex(text) for text in head]
     rows = [[_latex(model), *row] for model, *row in rows]
-    first, second, *more = sentences(scores)
-    said = [first, second, *(note for note in more if note.startswith((UNREACHED, FEW_PAIRS)))]
+    said = [sentence for sentence in sentences(scores) if not sentence.startswith(FRIEDMAN)]
     lines = [
         BEGINS[".tex"],
         *(f"% {' '.join(note.split())}" for note in notes if note not in said),
@@ -442,6 +578,22 @@ def to_latex(scores: pd.DataFrame, notes: Sequence[str], label: str = "results")
     return "\n".join(lines) + "\n"
 
 
+_GOOD, _WORSE, _UNTESTED = ("filled: the best, or not significantly worse",
+                            "hollow: significantly worse", "cross: not tested")  # fmt: skip
+
+_LOOKS = {
+    _GOOD: {"fmt": "o", "color": "#0072B2"},
+    _WORSE: {"fmt": "o", "color": "#6d7782", "markerfacecolor": "white"},
+    _UNTESTED: {"fmt": "x", "color": "#D55E00"},
+}
+
+
+def _kind(line: Mapping[str, Any]) -> str:
+    """Return how a score lies beside the best, which says how it is drawn."""
+    good = line["best"] or line["noise"] is True
+    return _GOOD if good else _UNTESTED if _is_untested(line) else _WORSE
+
+
 def draw(scores: pd.DataFrame, path: Path) -> None:
     """Draw a panel for each graph: the models below each other, mean and deviation along x."""
     from matplotlib import style
@@ -459,17 +611,17 @@ def draw(scores: pd.DataFrame, path: Path) -> None:
             axes.set(title=graph, xlabel=own["metric"].iloc[0], ylim=(len(models) - 0.5, -0.5))
             low, high = _limits(own)
             for line in own.to_dict("records"):
-                at, good = models.index(line["model"]), line["best"] or line["noise"] is True
+                at, kind = models.index(line["model"]), _kind(line)
                 if not low <= line["mean"] <= high:
                     left = line["mean"] < low
                     text = written_as(line["metric"])(line["mean"])
                     axes.text(not left, at, f"← {text}" if left else f"{text} →", va="center",
-                              ha="left" if left else "right", color="#6d7782", fontsize="small",
+                              ha="left" if left else "right", fontsize="small",
+                              color=_LOOKS[kind]["color"],
                               transform=axes.get_yaxis_transform())  # fmt: skip
                     continue
                 axes.errorbar(line["mean"], at, xerr=None if pd.isna(line["std"]) else line["std"],
-                              fmt="o", color="#0072B2" if good else "#6d7782", capsize=2,
-                              markerfacecolor="#0072B2" if good else "white")  # fmt: skip
+                              capsize=2, **_LOOKS[kind])  # fmt: skip
             axes.set_xlim(*(limit if math.isfinite(limit) else None for limit in (low, high)))
             axes.set_yticks(range(len(models)), models)
             axes.grid(visible=True, axis="x", alpha=0.3)
@@ -478,8 +630,9 @@ def draw(scores: pd.DataFrame, path: Path) -> None:
             axes.locator_params(axis="x", nbins=4)
         for axes in panels:
             axes.set_axis_off()
-        note = "mean and deviation; filled: the best, or not significantly worse; hollow: others"
-        drawing.supxlabel(note, fontsize="small")
+        kinds = {_kind(line) for line in scores.to_dict("records")}
+        note = "; ".join(["mean and deviation", *(text for text in _LOOKS if text in kinds)])
+        drawing.supxlabel(textwrap.fill(note, int(14 * size[0])), fontsize="small")
         drawing.savefig(path, format=path.suffix[1:], dpi=200)
 
 

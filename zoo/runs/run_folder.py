@@ -458,6 +458,23 @@ def _heuristics(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: spread([table[name][metric[name]] for table in tables]) for name in metric}
 
 
+LATE = 0.9
+"""Share of the epochs after which a best one says that more may be better."""
+
+
+def is_cut_short(summary: dict[str, Any], epochs: int | None) -> bool:
+    """Return whether the best epochs are among the last, of a recipe that nobody has measured.
+
+    Args:
+        summary: of a run.
+        epochs: that each seed had at most, None where that is not known.
+    """
+    seeds = summary["seeds"]
+    whole = [row for row in seeds if row.get("epochs") == epochs]  # not stopped early
+    late = [row for row in whole if epochs and row["epoch"] + 1 > LATE * epochs]
+    return 2 * len(late) > len(seeds) and not summary.get("measured")
+
+
 def verdict(summary: dict[str, Any]) -> tuple[bool, str]:
     """Compare a finished run with what its recipe expects: at most `within` worse is a pass."""
     expect, test = summary["expect"], summary["test"]["mean"]
