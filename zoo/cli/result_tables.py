@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zoo.cli.console import errors, out, plain
-from zoo.config.scores import figure, lower_is_better, signed, with_deviation
+from zoo.config.scores import best_epoch, figure, lower_is_better, signed, with_deviation
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,7 +34,7 @@ def result(summary: dict[str, Any], epochs: int | None = None) -> None:
         table.add_column(column, justify="right")
     for row in summary["seeds"]:
         scores = (figure(row[part]) for part in ("val", "test"))
-        best = str(row["epoch"] + 1) if row["epoch"] >= 0 else "as loaded"
+        best = best_epoch(row["epoch"], summary["parameters"])
         table.add_row(str(row["seed"]), best, *scores)
     if len(summary["seeds"]) > 1:
         table.add_section()
@@ -77,7 +77,8 @@ def _of_best_epochs(summary: dict[str, Any], epochs: int | None) -> Iterator[str
     from zoo.runs.run_folder import is_cut_short
 
     seeds = summary["seeds"]
-    if unchanged := [row for row in seeds if row["epoch"] < 0]:
+    unchanged = [row for row in seeds if row["epoch"] < 0]
+    if unchanged and summary["parameters"]:
         of_seeds = "" if len(seeds) == 1 else f" of {len(unchanged)} seeds"
         yield f"As loaded: nothing better by validation came of the training{of_seeds}."
     if is_cut_short(summary, epochs):
@@ -224,7 +225,7 @@ def comparison(summaries: list[dict[str, Any]], percent: bool = False) -> None:
             name,
             str(row["test"]["runs"]),
             f"{row['epochs']:.0f}",
-            "as loaded" if row["best_epoch"] == -1 else f"{row['best_epoch'] + 1:.0f}",
+            best_epoch(row["best_epoch"], row["parameters"]),
             f"{row['parameters']:,}",
             _milliseconds(row),
             _gigabytes(row),

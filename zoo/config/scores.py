@@ -86,6 +86,13 @@ def gain(metric: str | None, score: float) -> float:
     return -score if lower_is_better(metric) else score
 
 
+def best_epoch(epoch: float, parameters: int) -> str:
+    """Return an epoch, counted from 1, of weights as loaded what it is, of no weights a dash."""
+    if not parameters:
+        return "–"
+    return "as loaded" if epoch == -1 else f"{epoch + 1:.0f}"
+
+
 def with_deviation(
     score: Mapping[str, float | None], write: Callable[[float], str] = figure
 ) -> str:

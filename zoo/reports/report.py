@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zoo.config.recipe import word
-from zoo.config.scores import figure, spread, with_deviation
+from zoo.config.scores import best_epoch, figure, spread, with_deviation
 from zoo.config.yaml_lines import recipe_text
 from zoo.data.load import load_data
 from zoo.errors import ZooError
@@ -139,7 +139,7 @@ def _scores(run: History, answers: Answers, metric: str) -> list[Part]:
     stops = {curve.seed: curve.stop for curve in run.curves}
     rows = [
         [str(row["seed"]), *(figure(row[part]) for part in ("train", "val", "test")),
-         row["epoch"] + 1 if row["epoch"] >= 0 else "as loaded", row["epochs"],
+         best_epoch(row["epoch"], row["parameters"]), row["epochs"],
          stops.get(row["seed"], "unknown")]
         for row in run.results
     ]  # fmt: skip
