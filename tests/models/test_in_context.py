@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from sklearn import ensemble
 
 import zoo
 from zoo.graphs.examples import preferential_attachment, renamed
@@ -49,11 +50,11 @@ def trained(model):
 
 
 def test_those_that_are_given_labels_are_known():
-    assert NAMES == ["anygraph", "graphany", "label-propagation", "ridge"]
+    assert NAMES == ["anygraph", "boosting", "graphany", "label-propagation", "ridge"]
     assert all(zoo.MODELS[name].any_graph for name in NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "boosting"])  # which has ties
 def test_the_order_of_columns_does_not_count(name, graph, x, context):
     model, order = trained(model_of(name)), torch.randperm(7)
     before, after = (model(graph, each, context).logits for each in (x, x[:, order]))
@@ -69,14 +70,14 @@ def test_other_names_of_classes_are_other_places_of_the_same_logits(name, graph,
     torch.testing.assert_close(after, before, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph"])
+@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph", "boosting"])
 def test_a_class_that_nobody_has_is_not_the_answer(name, graph, x, context):
     """One class more than there are labels of."""
     logits = model_of(name, 4)(graph, x, context).logits
     assert (logits.argmax(1) != 3).all()
 
 
-@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph"])
+@pytest.mark.parametrize("name", ["ridge", "label-propagation", "anygraph", "boosting"])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_numbers_are_answered_in_their_place(name, outputs, graph, x):
     """Better than their mean, for one target and for two."""
@@ -249,3 +250,25 @@ def test_tokens_are_kept_for_the_very_labels_and_features(graph, x, context, mon
     assert not torch.equal(tokens(context).mix, first.mix) and len(found) == 4
     monkeypatch.setattr(tokens_of, "KEPT", 0)
     assert torch.equal(tokens(other).mix, tokens(other).mix) and len(found) == 6
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+def test_boosting_is_that_of_scikit_learn_on_means_of_neighbours(graph, x, context, hops):
+    source, target = graph.edges()
+    near = [x]
+    for _ in range(hops):
+        rows = [near[-1][source[(target == node) & (source != node)]] for node in range(NODES)]
+        near.append(torch.stack([row.mean(0) if len(row) else torch.zeros(7) for row in rows]))
+    columns, known = torch.cat(near, 1).numpy(), context.numpy() >= 0
+    how = {"max_iter": 9, "max_leaf_nodes": 31, "early_stopping": False, "random_state": 0,
+           "min_samples_leaf": known.sum() // 20}  # fmt: skip
+    trees = ensemble.HistGradientBoostingClassifier(**how).fit(columns[known], context[known])
+    answers = model_of("boosting", trees=9, hops=hops)(graph, x, context).logits.softmax(1)
+    expected = torch.from_numpy(trees.predict_proba(columns)).float()
+    torch.testing.assert_close(answers, expected, rtol=1e-3, atol=1e-4)
+    numbers = torch.where(torch.from_numpy(known), x[:, 0] ** 2, torch.nan)
+    trees = ensemble.HistGradientBoostingRegressor(**how).fit(columns[known], numbers[known])
+    answers = model_of("boosting", 1, trees=9, hops=hops)(graph, x, numbers).logits[:, 0]
+    torch.testing.assert_close(answers, torch.from_numpy(trees.predict(columns)).float())
+    none = model_of("boosting")(graph, x, torch.full((NODES,), -1)).logits
+    assert none.isfinite().all() and (none == none[0, 0]).all()

@@ -110,7 +110,7 @@ def test_baselines_of_a_file_are_named_without_its_kind(tmp_path):
     path = tmp_path / "sales.csv"
     path.write_text("x,label\n" + "".join(f"{each},{'ab'[each % 2]}\n" for each in range(20)))
     entries = candidates(["mlp-cora"], [f"dataset={path}"])
-    assert names(entries) == ["mlp-cora", "gcn-sales"]
+    assert names(entries) == ["mlp-cora", "gcn-sales", "boosting-sales"]
 
 
 def test_a_baseline_has_the_budget_of_the_first_and_its_own_defaults():
@@ -251,8 +251,9 @@ def test_what_is_asked_otherwise_is_another_column(tiny, tmp_path):
     entries = candidates([str(tmp_path / "a.yaml"), str(tmp_path / "b.yaml"), "mlp-cora"])
     asked = ["sales, task node-binary", "sales, task node-regression", "cora"]
     assert graphs(entries) == asked
-    assert names(entries) == ["a", "gcn-sales", "b", "gcn-sales", "mlp-cora", "gcn-cora-default"]
-    assert entries[3].plan.dataset["task"] == "node-regression"
+    added = ["gcn-sales", "boosting-sales"]
+    assert names(entries) == ["a", *added, "b", *added, "mlp-cora", "gcn-cora-default"]
+    assert entries[4].plan.dataset["task"] == "node-regression"
     tiny.with_name("other.yaml").write_text(TINY.replace("nodes", "homophily: 0.5, nodes"))
     drawn = candidates([str(tiny), str(tiny.with_name("other.yaml"))], baselines=False)
     assert graphs(drawn) == ["sbm, homophily 0.8", "sbm, homophily 0.5"]

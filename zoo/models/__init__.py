@@ -1,6 +1,7 @@
 """The models of the zoo, one file each: importing this package registers them all."""
 
 from zoo.models.anygraph import AnyGraph
+from zoo.models.boosting import Boosting
 from zoo.models.difformer import DIFFormer
 from zoo.models.exphormer import Exphormer
 from zoo.models.gat import GAT
@@ -26,6 +27,7 @@ from zoo.models.transformer import Transformer
 
 __all__ = [
     "AnyGraph",
+    "Boosting",
     "DIFFormer",
     "Exphormer",
     "GAT",

@@ -24,7 +24,7 @@ from zoo.config.options import Spec, options_of
 from zoo.config.recipe import Recipe, recipe_text, word
 from zoo.config.scores import compare_to_best, differing_target, gain
 from zoo.config.shipped import recipe_names
-from zoo.data.load import DATASETS, load_data
+from zoo.data.load import DATASETS, is_table, load_data
 from zoo.data.splits import split_of
 from zoo.errors import ZooError, brief
 from zoo.registry import MODELS, Model
@@ -59,6 +59,9 @@ from zoo.weights.create import list_models
 
 BASELINES = ("gcn", "mlp")
 """The models that stand in every comparison of models for graphs."""
+
+OF_TABLES = ("boosting",)
+"""The models that stand besides in every comparison on a table of one's own."""
 
 OF_FEW_LABELS = ("ridge", "label-propagation", "graphany")
 """The models that stand besides in every comparison where few nodes have labels to learn from."""
@@ -260,6 +263,8 @@ def _missing(entries: Sequence[Candidate]) -> list[str]:
     present = {entry.plan.model["name"] for entry in entries}
     tasks = MODELS.get(first.model["name"], Model).tasks  # of a run, one may be unknown here
     missing = [model for model in BASELINES if {*MODELS[model].tasks} & {*tasks}]
+    if first.task is None and is_table(first.dataset):
+        missing += [model for model in OF_TABLES if {*MODELS[model].tasks} & {*tasks}]
     if any(entry.summary is None for entry in entries):
         missing += _of_few_labels(first)
     return [model for model in missing if model not in present]

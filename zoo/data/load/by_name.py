@@ -231,6 +231,15 @@ def guess_spec(spec: Spec) -> list[Finding]:
     return guess_options(path, _said(spec)) if reader in (read_tables, read_graph_tables) else []
 
 
+def is_table(spec: Spec) -> bool:
+    """Return whether a data set is the nodes of a table of one's own, with columns as features."""
+    spec = _mapping(spec)
+    path = path_of(spec["name"])
+    if spec["name"] in DATASETS or not path.exists():
+        return False
+    return (dataset_reader(path, spec) or graph_reader(path)) is read_tables
+
+
 def _said(spec: dict[str, Any]) -> dict[str, Any]:
     """Return the options of files of one's own that are other than where nothing is said."""
     path = path_of(spec["name"])
