@@ -684,6 +684,22 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
     for remark, named in remarks.items():
         if named:
             yield f"{remark}: {', '.join(row['recipe'] for row in named)}."
+    for alike in groups(rows, _scored_alike):
+        if len(alike) > 1:
+            yield (
+                f"The very same scores in every run: {', '.join(row['recipe'] for row in alike)}. "
+                "What differs between them makes no difference here; `zoo check` says whether a "
+                "model ignores an option."
+            )
+
+
+def _scored_alike(row: Row, other: Row) -> bool:
+    """Return whether two have the very same scores of every seed, on every part and measure."""
+    keys = ("seed", "epoch", "train", "val", "test", "beside")
+    one, two = (
+        [[seed.get(key) for key in keys] for seed in each["seeds"]] for each in (row, other)
+    )
+    return one == two
 
 
 def notes(rows: list[Row]) -> Iterator[str]:
