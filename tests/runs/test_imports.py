@@ -106,6 +106,18 @@ def test_reading_a_recipe_runs_nothing(ran, tmp_path):
     assert ran() == 0
 
 
+def test_a_model_is_known_by_what_is_imported_beside_it(ran, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["dataset=karate", "imports=[code.py]", "train.epochs=2"]
+    with pytest.raises(ZooError, match="no recipe or model is called 'stranger'"):
+        load_recipe("stranger", words)
+    assert ran() == 0
+    recipe = load_recipe("stranger", words, trust=True)
+    assert recipe.name == "stranger" and len(recipe.imports) == 1 and ran() == 1
+    found = candidates(["stranger", "gcn"], words, baselines=False)
+    assert [each.plan.model["name"] for each in found] == ["stranger", "gcn"]
+
+
 def test_training_runs_it_once_and_checks_its_words_then(ran, tmp_path):
     recipe = load_recipe(tmp_path / "mine.yaml", ["model.dimm=3"])
     with pytest.raises(ZooError, match=r"model.dimm: .*did you mean 'dim'"):
