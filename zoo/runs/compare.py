@@ -697,9 +697,9 @@ def _scored_alike(row: Row, other: Row) -> bool:
     """Return whether two have the very same scores of every seed, on every part and measure."""
     keys = ("seed", "epoch", "train", "val", "test", "beside")
     one, two = (
-        [[seed.get(key) for key in keys] for seed in each["seeds"]] for each in (row, other)
+        [[seed.get(key) for key in keys] for seed in each.get("seeds", ())] for each in (row, other)
     )
-    return one == two
+    return one == two != []
 
 
 def notes(rows: list[Row]) -> Iterator[str]:
