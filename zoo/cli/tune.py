@@ -85,8 +85,7 @@ def tune(
     queue = [None] if resume else _queue(names, with_data(data, overrides), quiet)
     summaries: list[dict[str, Any]] = []
     for number, own in enumerate(queue):
-        recipe_of = own and own.recipe
-        study = _study(resume, recipe_of, runs, splits=splits, device=device.value)
+        study = _study(resume, own and own.recipe, runs, splits=splits, device=device.value)
         print_imports(study.recipe.imports, quiet)
         _say_what_is_searched(study)
         try:
