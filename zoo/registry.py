@@ -29,7 +29,7 @@ from zoo.config.options import (
     Within,
     pick,
 )
-from zoo.errors import ZooError, file_of
+from zoo.errors import ZooError, file_of, unknown
 from zoo.tracing import note
 
 __all__ = [
@@ -362,8 +362,8 @@ def register_model(name: str) -> Callable[[type[Model]], type[Model]]:
     The same class of the same file may be registered again (a notebook cell, a reload).
 
     Raises:
-        ZooError: the name is taken by another class, the class is not a `Model`, or an option of it
-            has no annotation or is not keyword-only.
+        ZooError: the name is taken by another class, the class is not a `Model`, an option of it
+            has no annotation or is not keyword-only, or its `search` names one that it has not.
     """
 
     def register(model: type[Model]) -> type[Model]:
@@ -461,10 +461,11 @@ _OWN = frozenset(vars(nn.Module()))
 
 
 def check_class(model: type[nn.Module]) -> None:
-    """Look at the signature of a model that is to be registered.
+    """Look at the signature of a model that is to be registered, and at what is searched of it.
 
     Raises:
-        ZooError: an option without annotation, one that is not keyword-only, or no signature.
+        ZooError: an option without annotation, one that is not keyword-only, no signature, or a
+            `search` of an option that it has not.
     """
     name, build = model.__name__, model.__init__
     form = "`def __init__(self, in_dim: int, out_dim: int, *, dim: Count = 64)`"
@@ -491,6 +492,10 @@ def check_class(model: type[nn.Module]) -> None:
                 f"checked. Write its type, such as `{option.name}: Count = 64` for a number from "
                 "1; `Rate`, `Positive`, `bool`, `Literal[...]` and others: see zoo.config.options."
             )
+    for option in vars(model).get("search", {}):  # one that is inherited may hold more
+        if option not in inspect.signature(build).parameters:
+            options = list(inspect.signature(build).parameters)[3:]
+            raise ZooError(f"`search` of {name}: {unknown('option', option, options)}")
 
 
 def check_head(model: nn.Module, out_dim: int) -> None:

@@ -49,6 +49,18 @@ def test_softmax_equals_its_twin(n):
     assert_twins(partial(softmax, *qkv), partial(naive.softmax, *qkv), qkv)
 
 
+@pytest.mark.parametrize("spec", [each for each in SPECS if each != "native"], ids=str)
+def test_the_identity_for_v_gives_the_weights(spec):
+    """As `docs/python.md` says."""
+    q, k, v = tensors(11, 2, 4)
+    attend = build({"name": spec, "size": 4} if spec in ("rba", "clusters") else spec)
+    weights = attend(q, k, torch.eye(11, dtype=torch.double).unsqueeze(1).expand(-1, 2, -1))
+    torch.testing.assert_close(torch.einsum("nhm,mhd->nhd", weights, v), attend(q, k, v))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(11, 2, dtype=torch.double))
+    if spec == "rba":
+        assert weights.count_nonzero(-1).max() == 4
+
+
 @pytest.mark.parametrize("width", [1, 16])
 def test_softmax_of_columns_apart_stores_no_scores(width):
     x = torch.randn(width, 30, 4).permute(1, 2, 0)

@@ -319,6 +319,16 @@ def test_a_run_that_was_moved_is_called_as_it_is_now(tiny, tmp_path):
     assert sorted(each["recipe"] for each in rows) == ["first", "second"]
 
 
+def test_rows_that_are_the_very_same_are_named(tiny, trained, tmp_path):
+    """Batches of all nodes are the attention itself; smaller ones are not."""
+    attentions = ["native", "{name: rba, size: 60}", "{name: rba, size: 8}"]
+    entries = candidates([str(tiny)], ["train.precision=fp32"], (), attentions, baselines=False)
+    told = [note for note in other_notes(compare(entries, runs=tmp_path)) if "very same" in note]
+    assert len(told) == 1 and {"tiny-native", "tiny-rba-60"} == {
+        *re.findall(r"tiny[-\w]+", told[0])
+    }
+
+
 def test_a_run_that_is_named_twice_is_one_row(tiny, tmp_path):
     folder, told = os.path.relpath(run_recipe(tiny, runs=tmp_path)["folder"]), []
     entries = candidates([folder, str(tiny)], baselines=False)

@@ -1,5 +1,6 @@
 """What a recipe imports is run by who trains with that recipe, and by nobody who looks at it."""
 
+import importlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from scripts import script
 
 from zoo import DATASETS, MODELS, ZooError
 from zoo.cli import doctor
+from zoo.config.options import LOADED
 from zoo.config.recipe import recipe_text
 from zoo.runs import compare as comparing
 from zoo.runs import earlier_runs
@@ -104,6 +106,37 @@ def test_reading_a_recipe_runs_nothing(ran, tmp_path):
     with pytest.raises(ZooError, match=r"imports code, .*code.py, which was not run"):
         run_recipe(plan, runs=tmp_path / "runs")
     assert ran() == 0
+
+
+def test_a_model_is_known_by_what_is_imported_beside_it(ran, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["dataset=karate", "imports=[code.py]", "train.epochs=2"]
+    with pytest.raises(ZooError, match="no recipe or model is called 'stranger'"):
+        load_recipe("stranger", words)
+    assert ran() == 0
+    recipe = load_recipe("stranger", words, trust=True)
+    assert recipe.name == "stranger" and len(recipe.imports) == 1 and ran() == 1
+    found = candidates(["stranger", "gcn"], words, baselines=False)
+    assert [each.plan.model["name"] for each in found] == ["stranger", "gcn"]
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_a_file_that_python_has_imported_is_that_module(older, ran, tmp_path, monkeypatch):
+    """What its attention keeps would be empty otherwise; one that has changed since runs anew."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", older)
+    (tmp_path / "of_mine.py").write_text((tmp_path / "code.py").read_text())
+    if older:  # than the zoo in this process
+        os.utime(tmp_path / "of_mine.py", (LOADED - 60, LOADED - 60))
+    importlib.invalidate_caches()
+    mine = importlib.import_module("of_mine")
+    (tmp_path / "mine.yaml").write_text(recipe_text({**RECIPE, "imports": ["of_mine.py"]}))
+    run_recipe(load_recipe(tmp_path / "mine.yaml"), runs=tmp_path / "runs")
+    assert MODELS["stranger"] is mine.Stranger and ran() == 1
+    (tmp_path / "of_mine.py").write_text((tmp_path / "code.py").read_text() + "# more\n")
+    resolve(load_recipe(tmp_path / "mine.yaml"), trust=True)
+    assert MODELS["stranger"] is not mine.Stranger and ran() == 1
+    del sys.modules["of_mine"]
 
 
 def test_training_runs_it_once_and_checks_its_words_then(ran, tmp_path):
@@ -297,7 +330,12 @@ def test_runs_on_data_by_a_path_are_called_by_its_name(tmp_path, monkeypatch):
         recipe = {"dataset": path, "model": "sage", "train": {"epochs": 1}}
         (tmp_path / "one[1].yaml").write_text(recipe_text(recipe))
         entries = candidates([str(tmp_path / "one[1].yaml")])
-        assert [each.plan.recipe.name for each in entries] == ["one[1]", "gcn-mine", "mlp-mine"]
+        assert [each.plan.recipe.name for each in entries] == [
+            "one[1]",
+            "gcn-mine",
+            "mlp-mine",
+            "boosting-mine",
+        ]
     summary = run_recipe(entries[0].plan, runs=tmp_path / "runs")
     assert Path(summary["folder"]).name.startswith("one[1]-")
     assert find_finished(entries[0].plan, tmp_path / "runs") == summary

@@ -17,13 +17,13 @@ import zoo
 from zoo.cli.app import main
 from zoo.cli.tune import print_study
 from zoo.config.options import options_of, value_problems
-from zoo.config.recipe import Search
+from zoo.config.recipe import Search, recipe_text
 from zoo.data.splits import split_of
 from zoo.errors import ZooError
 from zoo.registry import MODELS
 from zoo.runs import tune
-from zoo.runs.resolve import load_recipe
-from zoo.runs.tune import Tuning, search_of, start_of, with_settings
+from zoo.runs.resolve import load_recipe, resolve
+from zoo.runs.tune import Tuning, recipes_to_tune, search_of, start_of, with_settings
 from zoo.weights.create import list_models
 
 RECIPE = {
@@ -465,6 +465,33 @@ def test_what_ends_one_of_several_models_says_how_all_goes_on(
     found = subprocess.run(f"printf '%s\\n' {both}", shell=True, capture_output=True, text=True)
     runs = [str(each.folder / f"{each.name}-1") for each in (first, second, third)]
     assert found.stdout.splitlines() == ["compare", *runs]
+
+
+def test_several_have_the_budget_and_a_model_the_data_of_the_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = {**RECIPE, "train": {"epochs": 4, "evaluate_every": 2}}
+    for name, recipe in {
+        "a": first,
+        "b": {**RECIPE, "train": {"epochs": 9, "patience": 3}},
+    }.items():
+        Path(f"{name}.yaml").write_text(recipe_text(recipe))
+    told: list[str] = []
+    found = recipes_to_tune(["mlp", "a.yaml", "b.yaml"], ["train.lr=0.5"], told.append)
+    assert [each.recipe.name for each in found] == ["mlp", "a", "b"]
+    plans = [resolve(each.recipe) for each in found]
+    for plan in plans:
+        assert plan.train["epochs"] == 4 and plan.train["patience"] == plans[1].train["patience"]
+        assert plan.train["lr"] == 0.5 and plan.dataset == plans[1].dataset
+    assert [plan.train["evaluate_every"] for plan in plans] == [2, 2, 1]
+    assert "budget of a.yaml, train.epochs=4 train.patience" in told[0]
+    assert told[1].startswith("mlp: on the data of a.yaml, dataset={name: sbm")
+    for each in found:  # what is printed after Ctrl-C makes the same of it
+        assert load_recipe(each.source, each.changes).plain() == each.recipe.plain()
+    found = recipes_to_tune(["a.yaml", "mlp"], ["dataset=karate", "train.epochs=2"])
+    assert [each.recipe.dataset for each in found] == ["karate", "karate"]
+    assert [each.recipe.train["epochs"] for each in found] == [2, 2]
+    with pytest.raises(ZooError, match="`zoo tune --models mlp,gcn --data DATASET train.lr=1`"):
+        recipes_to_tune(["mlp", "gcn"], ["train.lr=1"])
 
 
 def test_optuna_is_asked_for(monkeypatch, tmp_path):

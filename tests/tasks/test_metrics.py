@@ -1,18 +1,25 @@
 """Metrics are their formulas, written out; what a task computes itself is what the table says."""
 
 import functools
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from zoo.config import scores
 from zoo.config.options import pick
 from zoo.config.scores import gain, lower_is_better
 from zoo.errors import ZooError
+from zoo.runs.resolve import load_recipe
+from zoo.runs.run import run_recipe
+from zoo.runs.run_folder import read_summary
 from zoo.tasks import METRICS, TASKS
 from zoo.tasks.metrics import METRICS_OF
 from zoo.tasks.task import measured_beside, of_weights, with_metric
+from zoo.weights.index import locate
 
 CLASSES = METRICS_OF["classes"]
 NUMBERS = METRICS_OF["numbers"]
@@ -191,6 +198,30 @@ def test_a_metric_of_other_labels_is_refused():
         with_metric(pick(TASKS, "node-classification"), "rmse")
     with pytest.raises(ZooError, match="leave `metric` out"):
         with_metric(pick(TASKS, "translation"), "accuracy")
+
+
+def test_a_metric_says_itself_that_less_of_it_is_better(monkeypatch, tmp_path, caplog):
+    """It was maximised by its name alone; runs and weights keep it for who does not know it."""
+    monkeypatch.setattr(scores, "_declared", {})
+    own = lambda p, y: float((1 - p[range(len(y)), y]).mean())  # noqa: E731
+    monkeypatch.setitem(METRICS, "brier", lambda: own)
+    METRICS["brier"].lower_is_better = True
+    recipe = {"dataset": "karate", "model": {"name": "gcn", "dim": 8}, "seeds": [0, 1]}
+    recipe["train"] = {"epochs": 8, "metric": "brier", "lr": 0.05}
+    summary = run_recipe(load_recipe(recipe), runs=tmp_path)
+    assert caplog.text.count("brier is a metric of your own: less of it is better.") == 1
+    folder = Path(summary["folder"])
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    for each in summary["seeds"]:
+        assert each["val"] == min(x["val"] for x in lines if x["seed"] == each["seed"])
+    assert summary["lower_is_better"]
+    monkeypatch.setattr(scores, "_declared", {})
+    assert gain("brier", 0.2) > gain("brier", 0.1) and not scores.lower_is_better("brier")
+    read_summary(folder)
+    assert gain("brier", 0.1) > gain("brier", 0.2)
+    monkeypatch.setattr(scores, "_declared", {})
+    best = min(summary["seeds"], key=lambda each: each["val"])["seed"]
+    assert locate(str(folder)).folder.name == f"seed-{best}"
 
 
 def test_a_metric_of_ones_own(monkeypatch):

@@ -28,6 +28,8 @@ class Mine(Model):
         dim: width.
     """
 
+    edge_weights = False
+
     def __init__(self, in_dim, out_dim, *, dim: Count = 32):
         super().__init__()
         self.stem = nn.Linear(in_dim, dim)
@@ -42,6 +44,7 @@ STEM = "self.stem = nn.Linear(in_dim, dim)"
 OPTION = "*, dim: Count = 32"
 RETURN = "return self.stem(x).relu()"
 FORWARD = "\n\n    def forward(self, graph, x):\n        "
+CHOICES = {"import torch\n": "import torch, typing, zoo, zoo.registry as of\n"}
 NORM = f"{STEM}\n        self.norm = nn.BatchNorm1d(dim)"
 
 REGISTERING = {
@@ -56,6 +59,10 @@ REGISTERING = {
     "options that are not spelt out": (
         {OPTION: "**options", HEAD: "dim = 3"},
         r"takes `\*\*options`.*Spell each",
+    ),
+    "a search of an option that it has not": (
+        {"    edge_weights = False": "    search = {'dimm': [16, 32]}"},
+        "`search` of Mine: no option is called 'dimm'; did you mean 'dim'",
     ),
     "no sizes": ({"in_dim, out_dim, *": "width, *"}, "has to take `in_dim` and `out_dim` first"),
 }
@@ -163,6 +170,31 @@ CHECKING = {
         {RETURN: "return 0 * self.stem(x)"},
         "it knows .*% of 12 random labels",
     ),
+    "weights of edges that it ignores without a word": (
+        {"    edge_weights = False\n": ""},
+        "weights of edges make no difference.*`edge_weights = False` in the class Mine",
+    ),
+    "weights of edges that count against its word": (
+        {
+            **CHOICES,
+            RETURN: "return self.stem(x + zoo.nn.mean(graph, x)).relu()",
+        },
+        "the class Mine has `edge_weights = False`, and weights of edges make a difference",
+    ),
+    "an attention that is ignored": (
+        {
+            OPTION: f"{OPTION}, attention: typing.Annotated[of.Spec, zoo.ATTENTIONS] = 'native'",
+            **CHOICES,
+        },
+        "`attention: softmax` and .*size: 4.* very same logits: .* ignored.*build_attend",
+    ),
+    "a propagation that is ignored": (
+        {
+            OPTION: f"{OPTION}, propagation: typing.Annotated[of.Spec, zoo.PROPAGATIONS] = 'gcn'",
+            **CHOICES,
+        },
+        "`propagation: gcn` and `propagation: mean` give the very same.*build_propagation",
+    ),
     "no word about an option": ({"dim: width.": "width"}, "says nothing about dim"),
     "a group that lacks a weight": (
         {
@@ -239,8 +271,26 @@ def test_zoo_check_says_it(changes, words, command, tmp_path):
 def test_a_model_that_is_right_keeps_every_promise(command, tmp_path):
     (tmp_path / "mine.py").write_text(SOURCE)
     code, out, _ = command("check", "mine.py")
-    assert code == 0 and "mine keeps all 16 promises" in out
+    assert code == 0 and "mine keeps all 17 promises" in out
     assert "kept    renaming nodes renames logits" in out
+
+
+def test_what_is_found_twice_is_said_once(command, tmp_path):
+    """Whatever its numbers are; a promise that fails alike is named beside the one before."""
+    wrong = (
+        "if len(x) < 12:\n            raise RuntimeError(f'{len(x)} nodes are too few')\n        "
+    )
+    (tmp_path / "mine.py").write_text(source_with({RETURN: wrong + RETURN}))
+    code, out, _ = command("check", "mine.py")
+    lines = out.splitlines()
+    assert code == 1 and sum("too few" in line for line in lines) == 1
+    [alike] = [line for line in lines if "any heads" in line]
+    assert alike.endswith(": as small and broken graphs give finite logits")
+    define({RETURN: wrong + RETURN}, tmp_path)
+    with pytest.raises(zoo.testing.Broken) as said:
+        zoo.testing.check_model("mine")
+    assert str(said.value).count("too few") == 1
+    assert "(and a_batch_of_graphs_equals_one_by_one, any_heads" in str(said.value)
 
 
 def test_training_stops_before_the_data_are_changed_again(tmp_path):

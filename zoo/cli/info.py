@@ -239,10 +239,10 @@ def check(
     except RefusedModel as error:
         words = []
         rows.append(row_of(target, "it_can_be_registered", [(target, str(error))], 0.0))
-        _print_promise(rows[-1], set(), write)
+        _print_promise(rows[-1], {}, write)
     for kind, word in words:
         write(f"{kind} {word}:")
-        printed: set[str] = set()
+        printed: dict[str, str] = {}
         for row in checked(kind, word):
             rows.append(row)
             _print_promise(row, printed, write)
@@ -260,16 +260,25 @@ def check(
     sys.exit(1 if broken else 0)
 
 
-def _print_promise(row: dict[str, Any], printed: set[str], write) -> None:
-    """Print a line for a promise, and below it what breaks it, every text once."""
+def _print_promise(row: dict[str, Any], printed: dict[str, str], write) -> None:
+    """Print a line for a promise, and below it what breaks it, every finding once."""
+    from zoo.testing.promise import finding
+
     cases = "" if row["cases"] == 1 else f", {row['cases']} cases"
     words = row["promise"].replace("_", " ")
-    write(f"  {'broken' if row['broken'] else 'kept  '}  {words}{cases} ({row['seconds']:.1f} s)")
-    for text, group in groupby(row["broken"], lambda case: case["said"]):
-        names = [case["of"] for case in group]
-        more = f" and {len(names) - 2} more" if len(names) > 2 else ""
-        write(f"          {', '.join(names[:2])}{more}: {'as above' if text in printed else text}")
-        printed.add(text)
+    found: dict[str, list[dict[str, str]]] = {}
+    for case in row["broken"]:
+        found.setdefault(finding(case["said"]), []).append(case)
+    before = dict.fromkeys(printed[each] for each in found if each in printed)
+    alike = f": as {', '.join(before)}" if before else ""
+    state = "broken" if row["broken"] else "kept  "
+    write(f"  {state}  {words}{cases} ({row['seconds']:.1f} s){alike}")
+    for each, group in found.items():
+        if each not in printed:
+            names = [case["of"] for case in group]
+            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+            write(f"          {', '.join(names[:2])}{more}: {group[0]['said']}")
+            printed[each] = words
 
 
 @app.command()

@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,10 +82,10 @@ def tune(
             "name a recipe, `zoo tune sgformer-cora`, a model and a data set, `zoo tune sgformer "
             "--data mine`, several, `--models sgformer,gcn --data mine`, or `--resume STUDY` alone."
         )
-    recipes = [None] if resume else _recipes_to_tune(names, overrides or [], data)
+    queue = [None] if resume else _queue(names, with_data(data, overrides), quiet)
     summaries: list[dict[str, Any]] = []
-    for number, own in enumerate(recipes):
-        study = _study(resume, own, runs, splits=splits, device=device.value)
+    for number, own in enumerate(queue):
+        study = _study(resume, own and own.recipe, runs, splits=splits, device=device.value)
         print_imports(study.recipe.imports, quiet)
         _say_what_is_searched(study)
         try:
@@ -92,11 +93,11 @@ def tune(
                 study.run(trials, hours, (lambda *_: None) if quiet else print_trial)
                 summaries.append(study.score())
         except (KeyboardInterrupt, ZooError) as error:
-            options = {"data": data, "trials": trials, "hours": hours, "splits": splits,
-                       "runs": runs, "device": device.value}  # fmt: skip
-            rest = names[number + 1 :]
+            options = {"trials": trials, "hours": hours, "splits": splits, "runs": runs,
+                       "device": device.value}  # fmt: skip
+            rest = queue[number + 1 :]
             if rest or isinstance(error, KeyboardInterrupt):
-                _print_how_to_go_on(study, summaries, rest, options, overrides or [])
+                _print_how_to_go_on(study, summaries, rest, options)
             if isinstance(error, ZooError):
                 raise
             sys.exit(exit_code())
@@ -126,17 +127,11 @@ def _refuse_changes(study: Path | None, words: list[str]) -> None:
         )
 
 
-def _recipes_to_tune(sources: list[str], overrides: list[str], data: str | None) -> list[Any]:
-    """Return recipes, or those of models with their default options, on a data set."""
-    from zoo.runs.resolve import is_model, load_recipe
+def _queue(names: list[str], changes: list[str], quiet: bool) -> list[Any]:
+    """Return what is tuned, one after the other; say what they have in common."""
+    from zoo.runs.tune import recipes_to_tune
 
-    recipes, changes = [], with_data(data, overrides)
-    for source in sources:
-        if not data and is_model(source):
-            raise ZooError(f"{source} is a model: write `zoo tune {source} --data DATASET`.")
-        recipe = load_recipe(source, changes, trust=True)
-        recipes.append(recipe.model_copy(update={"name": Path(source).stem}))
-    return recipes
+    return recipes_to_tune(names, changes, (lambda text: None) if quiet else console.remark)
 
 
 def _print_comparison(folders: list[str], device: Device, runs: Path) -> None:
@@ -163,20 +158,20 @@ def _study(begun: Path | None, recipe: Any, runs: Path, **options: Any):
 
 
 def _print_how_to_go_on(
-    study, done: list[dict[str, Any]], rest: list[str], options: dict[str, Any], changes: list[str]
+    study, done: list[dict[str, Any]], rest: list[Any], options: dict[str, Any]
 ) -> None:
     """Print the commands that go on with a study that was ended, and with the models after it."""
     folder = shlex.quote(str(study.folder))
     console.remark(f"`zoo tune --resume {folder}` goes on.")
     runs = [shlex.quote(summary["folder"]) for summary in done] + [f"{folder}/*-tuned-*"]
-    if rest:
-        defaults = {"splits": 5, "runs": Path("runs"), "device": "auto"}
-        words = ["zoo", "tune", "--models", ",".join(rest)]
-        for key, value in options.items():
-            words += [] if value in (None, defaults.get(key)) else [f"--{key}", str(value)]
+    defaults = {"splits": 5, "runs": Path("runs"), "device": "auto"}
+    given = [word for key, value in options.items() if value not in (None, defaults.get(key))
+             for word in (f"--{key}", str(value))]  # fmt: skip
+    for changes, alike in groupby(rest, lambda each: each.changes):
+        words = ["zoo", "tune", "--models", ",".join(each.source for each in alike), *given]
         console.remark(f"`{shlex.join([*words, *changes])}` tunes what is left.")
-        stems = [options["runs"] / f"tune-{Path(name).stem}-" for name in rest]
-        runs += [f"{shlex.quote(str(stem))}*/*-tuned-*" for stem in stems]
+    stems = [options["runs"] / f"tune-{each.recipe.name}-" for each in rest]
+    runs += [f"{shlex.quote(str(stem))}*/*-tuned-*" for stem in stems]
     if len(runs) > 1:
         console.remark(f"`zoo compare {' '.join(runs)}` then compares them.")
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from zoo.config.learnt_columns import LearntColumn
 from zoo.config.options import Seed, Spec
+from zoo.config.scores import declare_direction
 
 _PATHS = {
     ("dataset",),
@@ -86,6 +87,9 @@ class About(BaseModel):
     data: str | None = Field(None, description="name of the data set")
     task: str | None = Field(None, description="word of the task")
     metric: str | None = Field(None, description="what the scores measure")
+    lower_is_better: bool | None = Field(
+        None, description="whether less of the metric is better, where its name does not say it"
+    )
     features: Annotated[int, Field(ge=0)] | None = Field(
         None, description="features of a node, without the encoding"
     )
@@ -156,6 +160,11 @@ class About(BaseModel):
     @classmethod
     def _name_path_of_graph(cls, graph: Spec) -> Spec:
         return without_paths(graph, ("graph",))
+
+    @model_validator(mode="after")
+    def _declare(self) -> Self:
+        declare_direction(self.metric, self.lower_is_better)
+        return self
 
     @model_validator(mode="after")
     def _check_count(self) -> Self:

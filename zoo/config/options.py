@@ -8,6 +8,7 @@ signature is all there is to declare: names, types, ranges and defaults are read
 import functools
 import importlib
 import inspect
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
@@ -56,6 +57,10 @@ Fraction = Annotated[float, Within("from 0 to 1", ge=0, le=1)]
 Rate = Annotated[float, Within("from 0 to below 1", ge=0, lt=1)]
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+LOADED = time.time()
+"""When the first table was made: before anything of another file was put into one."""
 
 
 class Table(dict[str, Builder], Generic[Builder]):

@@ -113,9 +113,34 @@ def lower_is_better(metric: str | None) -> bool:
     """Return whether less of a metric is better: of errors, and what is called `-error`, `-loss`.
 
     The name says it, as in scikit-learn, so that scores of a metric of one's own can be compared
-    by those who do not know it.
+    by those who do not know it; or what was declared of it, which runs and weights keep.
     """
+    return _declared.get(metric, _by_name(metric))
+
+
+def _by_name(metric: str | None) -> bool:
     return metric in _LOWER or str(metric).endswith(("-error", "-loss"))
+
+
+def declare_direction(metric: str | None, lower: bool | None) -> None:
+    """Note whether less of a metric is better, where its table, a run or weights say so.
+
+    What its name says is not noted: a run of before it was declared says no more.
+
+    >>> declare_direction("distance", True); lower_is_better("distance")
+    True
+    """
+    if lower not in (None, _by_name(metric)):
+        _declared[metric] = lower
+
+
+def declared_direction(metric: str | None) -> bool | None:
+    """Return whether less of a metric was declared to be better; None where its name says it."""
+    return _declared.get(metric)
+
+
+_declared: dict[str | None, bool] = {}
+"""Metric to whether less of it is better, of those that say so themselves."""
 
 
 def is_reached(gained: float, within: float) -> bool:

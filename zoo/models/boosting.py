@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoo.graphs.adjacency import node_counts
-from zoo.nn import as_logits, labels_of, neighbour_mean
+from zoo.nn import as_logits, labels_of, neighbour_mean, node_counts
 from zoo.registry import Count, Model, Number, Positive, register_model
 
 LEAST = 1e-5

@@ -715,6 +715,7 @@ def _on_one_line(value: Any) -> str | None:
 
 def other_notes(rows: list[Row], name: str = "recipe") -> Iterator[str]:
     """Say what else to know of the rows of one graph, which are called by their `name`."""
+    between = "; " if name == "model" else ", "  # names of models have commas
     best = next(row for row in rows if row["best"])
     without = "and so without a difference"
     unpaired = [row for row in rows if row is not best and row["difference"] is None]
@@ -750,8 +751,23 @@ def other_notes(rows: list[Row], name: str = "recipe") -> Iterator[str]:
     }
     for remark, named in remarks.items():
         if named:
-            # Names of models have commas.
-            yield f"{remark}: {('; ' if name == 'model' else ', ').join(r[name] for r in named)}."
+            yield f"{remark}: {between.join(row[name] for row in named)}."
+    for alike in groups(rows, _scored_alike):
+        if len(alike) > 1:
+            yield (
+                f"The very same scores in every run: {between.join(row[name] for row in alike)}. "
+                "What differs between them makes no difference here; `zoo check` says whether a "
+                "model ignores an option."
+            )
+
+
+def _scored_alike(row: Row, other: Row) -> bool:
+    """Return whether two have the very same scores of every seed, on every part and measure."""
+    keys = ("seed", "epoch", "train", "val", "test", "beside")
+    one, two = (
+        [[seed.get(key) for key in keys] for seed in each.get("seeds", ())] for each in (row, other)
+    )
+    return one == two != []
 
 
 def notes(rows: list[Row]) -> Iterator[str]:

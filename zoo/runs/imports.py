@@ -1,4 +1,4 @@
-"""The code that recipes import: each file is read and run once.
+"""The code that recipes import: each file is read and run once, also where Python imported it.
 
 A recipe's `imports` are run by what trains with that recipe, `--resume` included, and by nothing
 that only looks at it or at a finished run.
@@ -9,10 +9,12 @@ import hashlib
 import importlib
 import importlib.util
 import logging
+import struct
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from zoo.config.options import LOADED
 from zoo.errors import ZooError, blame, cause
 from zoo.runs.run_folder import read_environment
 
@@ -78,7 +80,7 @@ def _import_file(path: Path) -> str:
     digest = hashlib.sha256(content).hexdigest()
     # A file is run once, and again only when it has changed; two files of one name do not meet.
     name = f"zoo_import {path} {digest}"
-    if name in sys.modules:
+    if name in sys.modules or any(_is_of(path, module) for module in [*sys.modules.values()]):
         return digest
     module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
     sys.modules[name] = module
@@ -90,6 +92,25 @@ def _import_file(path: Path) -> str:
         del sys.modules[name]
         raise
     return digest
+
+
+def _is_of(path: Path, module: object) -> bool:
+    """Return whether Python has imported a file as this module, and it has not changed since.
+
+    What the module holds, such as a list that an attention fills, is then that of whoever imported
+    it. It is unchanged if it is older than the tables that it adds to, or as the bytecode says that
+    Python keeps of it, by its time and size.
+    """
+    file, kept = getattr(module, "__file__", None), getattr(module, "__cached__", None)
+    if not (file and kept) or Path(file).name != path.name or Path(file).resolve() != path:
+        return False
+    now = path.stat()
+    if now.st_mtime < LOADED:
+        return True
+    with contextlib.suppress(OSError):
+        found = int(now.st_mtime) & 0xFFFFFFFF, now.st_size & 0xFFFFFFFF
+        return Path(kept).read_bytes()[4:16] == struct.pack("<III", 0, *found)
+    return False
 
 
 def _import_module(name: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from zoo.config.learnt_columns import scaled_numbers, unscaled
 from zoo.config.metadata import About, path_name
 from zoo.config.options import Spec, pick
 from zoo.config.recipe import word
+from zoo.config.scores import declared_direction, lower_is_better
 from zoo.data import Dataset
 from zoo.data.features import far_from_standard
 from zoo.data.links import LinkData, warn_of_few_links
@@ -40,9 +41,10 @@ from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import BLEU, CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
+from zoo.tasks.metrics import METRICS_OF
 from zoo.tasks.task import TASKS, Task, with_loss, with_metric
 from zoo.training.batches import BUILT_IN, TrainingData, identity
 from zoo.training.links import check_tables
@@ -118,6 +120,7 @@ def prepare(plan: Plan, data: Dataset | None = None) -> Prepared:
     plan = dataclasses.replace(plan, split=plan.split or _usual_split(plan, data))
     task = task_of(plan, data)
     check_task(plan, task)
+    _say_which_way(task)
     seeds = plan.recipe.seeds
     try:
         splits = [split_of(data, plan.split, seed) for seed in seeds]
@@ -186,6 +189,17 @@ def _warn(plan: Plan, data: Dataset) -> None:
                 f"`features: standard` is by the means and deviations of {data.name}, not those "
                 f"of {weights}, which as loaded scores otherwise than by `zoo evaluate`."
             )
+
+
+def _say_which_way(task: Task) -> None:
+    """Say of a metric that is not the zoo's own whether more or less of it is better."""
+    name, own = task.metric_name, {*task.own, BLEU}.union(*METRICS_OF.values())
+    if name not in own:
+        better = "less of it is better" if lower_is_better(name) else (
+            "more of it is better; where less is, write "
+            f"`METRICS[{name!r}].lower_is_better = True` beside it"
+        )  # fmt: skip
+        logging.getLogger(__name__).warning(f"{name} is a metric of your own: {better}.")
 
 
 def _warn_of_structure(plan: Plan) -> None:
@@ -323,6 +337,7 @@ def _about(plan: Plan, data: Dataset, task: Task) -> About:
     return About(
         **describe_data(data, plan.model),
         metric=task.metric_name,
+        lower_is_better=declared_direction(task.metric_name),
         graph=plan.graph,
         encoding=plan.encoding,
         recipe=plan.plain(),

@@ -21,7 +21,7 @@ from zoo.config.options import (
 )
 from zoo.config.recipe import Recipe, divide, read_recipe, word
 from zoo.config.shipped import is_path, recipe_file, recipe_names
-from zoo.config.yaml_lines import line_text
+from zoo.config.yaml_lines import line_text, read_value
 from zoo.data.graph_words import GRAPHS
 from zoo.data.links import LinkData
 from zoo.data.load import (
@@ -59,13 +59,16 @@ def load_recipe(
 
     Args:
         source: the name of a shipped recipe, a path to a YAML file, a mapping, or a model, whose
-            default options are meant: the overrides have to name a `dataset` then.
+            default options are meant: the overrides have to name a `dataset` then, and `imports`
+            where these register it.
         overrides: `KEY=VALUE` texts with dotted keys, such as `model.attention=rba`.
         trust: run what the recipe imports, and check every word against it.
 
     Raises:
         ZooError: everything that is wrong, with file, line, key and suggestion.
     """
+    if trust:
+        import_typed(source, overrides)
     if isinstance(source, str) and is_model(source):
         if not any(text.startswith(("dataset=", "dataset.name=")) for text in overrides):
             raise ZooError(
@@ -78,6 +81,20 @@ def load_recipe(
     folder = recipe_file(source, MODELS).parent if isinstance(source, str | Path) else Path()
     check = functools.partial(_problems, folder=folder, trust=trust)
     return read_recipe(source, overrides, check=check)
+
+
+def import_typed(source: object, overrides: Sequence[str]) -> None:
+    """Run the imports among overrides where they may register the model that a word names.
+
+    Raises:
+        ZooError: they cannot be imported.
+    """
+    imports = [text for text in overrides if text.partition("=")[0].strip() == "imports"]
+    known = not isinstance(source, str) or is_path(source) or source in recipe_names()
+    if imports and not known and not is_model(source):
+        sources = read_value(imports[-1].partition("=")[2])
+        if isinstance(sources, list) and all(isinstance(each, str) for each in sources):
+            import_sources(sources, Path())
 
 
 def is_model(source: str) -> bool:

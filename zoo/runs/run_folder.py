@@ -32,7 +32,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from zoo.config.metadata import stem_of
 from zoo.config.options import Spec
 from zoo.config.recipe import Recipe, word
-from zoo.config.scores import figure, gain, is_reached, lower_is_better, signed, spread
+from zoo.config.scores import (
+    declare_direction,
+    figure,
+    gain,
+    is_reached,
+    lower_is_better,
+    signed,
+    spread,
+)
 from zoo.data import Dataset
 from zoo.errors import ZooError, cause
 from zoo.registry import Model
@@ -390,7 +398,9 @@ def read_scores(folder: Path, seed: int) -> dict[str, Any] | None:
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """Return the content of a run's `summary.json`."""
-    return read_json(folder / "summary.json")
+    summary = read_json(folder / "summary.json")
+    declare_direction(summary.get("metric"), summary.get("lower_is_better"))
+    return summary
 
 
 def is_summarised(folder: Path) -> bool:
@@ -427,6 +437,7 @@ def summarise(
         "dataset": data.name,
         "split": split and word(split),
         "metric": metric,
+        "lower_is_better": lower_is_better(metric),
         "seeds": results,
         "val": spread([result["val"] for result in results]),
         "test": spread([result["test"] for result in results]),

@@ -13,6 +13,7 @@ import functools
 import glob
 import json
 import math
+import shlex
 import statistics
 import time
 import warnings
@@ -26,11 +27,13 @@ import torch
 from zoo.config.options import options_of
 from zoo.config.recipe import UNTRAINED_KEYS, Range, Recipe, Search, recipe_text, word
 from zoo.config.scores import differing_target, figure, gain
+from zoo.config.yaml_lines import line_text
 from zoo.errors import ZooError, optional
 from zoo.registry import MODELS, Model
+from zoo.runs.compare import BUDGET, WAYS
 from zoo.runs.earlier_runs import find_finished, find_unfinished
 from zoo.runs.prepare import Prepared, build, check_same_files, prepare, seed_everything
-from zoo.runs.resolve import load_recipe, resolve, write_out
+from zoo.runs.resolve import import_typed, is_model, load_recipe, resolve, write_out
 from zoo.runs.run import resume_run, run_recipe
 from zoo.runs.run_folder import is_summarised, read_summary
 from zoo.system.environment import choose_device
@@ -72,6 +75,73 @@ class Trial(NamedTuple):
     splits: int
     seconds: float
     settings: dict[str, Any]
+
+
+class ToTune(NamedTuple):
+    """A recipe to begin with.
+
+    Attributes:
+        source: how it was named.
+        recipe: what that is, with all changes.
+        changes: `KEY=VALUE` texts that make this recipe of the source.
+    """
+
+    source: str
+    recipe: Recipe
+    changes: list[str]
+
+
+def recipes_to_tune(
+    sources: Sequence[str],
+    overrides: Sequence[str] = (),
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[ToTune]:
+    """Return recipes, or those of models with their default options, all of the same budget.
+
+    That is the budget of the first. Where the overrides name no data set, models are tuned on that
+    of the first recipe among them.
+
+    Args:
+        sources: names or files of recipes, or models.
+        overrides: `KEY=VALUE` changes of all of them; they hold, whatever the first has.
+        tell: called with a sentence on what the others have of the first, where there are others.
+
+    Raises:
+        ZooError: a recipe that is wrong, or models alone and no data set.
+    """
+    for source in sources:
+        import_typed(source, overrides)
+    named = any(text.startswith(("dataset=", "dataset.name=")) for text in overrides)
+    lead = next((source for source in sources if named or not is_model(source)), sources[0])
+    if not named and is_model(lead):
+        words = [lead] if len(sources) == 1 else ["--models", ",".join(sources)]
+        command = shlex.join(["zoo", "tune", *words, "--data", "DATASET", *overrides])
+        raise ZooError(f"{lead} is a model: write `{command}`.")
+    first = load_recipe(lead, overrides, trust=True)
+    train, data = resolve(first, trust=True).train, first.plain()
+    budget = [f"train.{key}={line_text(train[key])}" for key in BUDGET if key in train]
+    ways = [f"train.{key}={line_text(first.train[key])}"
+            for key in (*WAYS, "precision") if key in first.train]  # fmt: skip
+    question = [f"{key}={line_text(data[key])}" for key in _QUESTION if key in data and not named]
+    found = []
+    for source in sources:
+        words = [*question, *budget, *ways] if is_model(source) else budget
+        changes = [*(words if source != lead else ()), *overrides]
+        recipe = load_recipe(source, changes, trust=True)
+        found.append(ToTune(source, recipe.model_copy(update={"name": Path(source).stem}), changes))
+    if len(sources) > 1:
+        tell(
+            f"all have the budget of {lead}, {' '.join(budget)}: write others behind the command "
+            "for all."
+        )
+    taken = [source for source in sources if is_model(source) and not named]
+    if taken:
+        tell(f"{', '.join(taken)}: on the data of {lead}, {question[0]}")
+    return found
+
+
+_QUESTION = ("dataset", "graph", "task", "readout", "imports")
+"""What a model with default options takes over of a recipe beside it: the question."""
 
 
 def search_of(recipe: Recipe) -> Search:

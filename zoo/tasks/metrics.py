@@ -3,9 +3,11 @@
 A metric maps NumPy arrays of rows whose label is known to a number: probabilities (n, C) and
 classes (n,) int64; of yes-or-no targets one target at a time, as two classes; of regression
 predictions (n,) and numbers (n,), likewise. One of your own is an entry of the table; less of it is
-better where its name ends in `-error` or `-loss`:
+better where its name ends in `-error` or `-loss`, or the entry has an attribute that says so:
 
     METRICS["kappa"] = lambda: lambda p, y: cohen_kappa_score(y, p.argmax(axis=1))
+    METRICS["brier"] = lambda: lambda p, y: ((p - np.eye(p.shape[1])[y]) ** 2).sum(axis=1).mean()
+    METRICS["brier"].lower_is_better = True
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from zoo.config.options import Spec, Table, pick
 from zoo.config.recipe import word
-from zoo.config.scores import MAE, MSE
+from zoo.config.scores import MAE, MSE, declare_direction
 from zoo.errors import ZooError
 from zoo.ops import losses
 from zoo.tasks.labels import (
@@ -214,6 +214,7 @@ def with_metric(task: Task, spec: Spec) -> Task:
     if spec in (OWN, task.metric_name):
         return task
     _check_kind("metric", name, task, METRICS_OF)
+    declare_direction(name, getattr(METRICS.get(name), "lower_is_better", None))
     return dataclasses.replace(task, metric_name=name, metric=_measure(task, spec))
 
 

@@ -17,13 +17,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from zoo.config.options import options_of
+from zoo.canonical_form import WEIGHT
+from zoo.config.options import Spec, options_of
+from zoo.config.yaml_lines import line_text
 from zoo.errors import ZooError
 from zoo.graphs.examples import batch, odd_graphs, renamed, short_path, tiny_graph
+from zoo.nn.attend import attentions_with_bias
 from zoo.registry import MODELS, Model
 from zoo.system.context import using
 from zoo.tasks.task import TASKS
-from zoo.testing.cases import CLASSES, FEATURES, Case, answer, inputs, some_labels, tiny
+from zoo.testing.cases import CLASSES, FEATURES, RBA, Case, answer, inputs, some_labels, tiny
 from zoo.testing.promise import Broken, keep, keep_close
 from zoo.weights.create import create_model
 from zoo.weights.save_and_load import load, save
@@ -256,6 +259,90 @@ def it_answers_by_the_labels_it_is_given(case: Case) -> None:
         answer(model, graph, x, unknown).logits.isfinite().all(),
         "without any label the logits are not finite. Answer all classes alike there.",
     )
+
+
+def another_attention_gives_another_answer(case: Case) -> None:
+    """The option `attention` is heard: attentions that differ give other logits."""
+    words = attentions_with_bias(MODELS[case.name].pair_bias)
+    pairs: list[tuple[Spec, Spec]] = [("native", RBA)]  # of a model whose own alone will do
+    if "softmax" in words:
+        pairs = [("softmax", {**RBA, "inner": "softmax"})]
+    if "linear" in words:
+        pairs.append(("softmax", "linear"))
+    for pair in pairs:
+        _keep_apart(
+            case,
+            "attention",
+            pair,
+            "Give the option to each `build_attend(attention, own, layer)` of zoo.nn and call what "
+            "that returns, `attend(graph, q, k, v)`, in the place of an attention of your own; or "
+            "leave the option out, so that nobody compares what is the same.",
+        )
+
+
+def another_propagation_gives_another_answer(case: Case) -> None:
+    """The option `propagation` is heard: propagations that differ give other logits."""
+    for pair in itertools.combinations(("gcn", "mean", "none"), 2):
+        _keep_apart(
+            case,
+            "propagation",
+            pair,
+            "Give the option to each `build_propagation(propagation, dim)` of zoo.nn and call what "
+            "that returns, `propagate(graph, x)`; or leave the option out, so that nobody compares "
+            "what is the same.",
+        )
+
+
+def weights_of_edges_count_if_it_says_so(case: Case) -> None:
+    """Other weights of edges give other logits, unless the class has `edge_weights = False`."""
+    weighted = tiny_graph()
+    weighted.edata[WEIGHT] = 1.0 + sum(weighted.edges()) % 5
+    model = _moved(case.build())
+    plain, other = (_evaluated(model, graph) for graph in (tiny_graph(), weighted))
+    same, name = torch.equal(plain, other), type(model).__name__
+    keep(
+        not (same and model.edge_weights),
+        "weights of edges make no difference, and training on a weighted graph would not say so. "
+        f"Write `edge_weights = False` in the class {name}; or pass along edges by a propagation "
+        "of zoo.nn, or multiply by `edge_weights(graph, x.device)` of zoo.nn, (E,), None where all "
+        "are 1.",
+    )
+    keep(
+        same or model.edge_weights,
+        f"the class {name} has `edge_weights = False`, and weights of edges make a difference. "
+        "Leave it out, so that nobody is told that they are ignored.",
+    )
+
+
+def _keep_apart(case: Case, key: str, values: tuple[Spec, Spec], advice: str) -> None:
+    """Keep that two values of an option give other logits, with the same weights."""
+    one, other = (case._replace(options={**case.options, key: value}) for value in values)
+    first, second = _moved(one.build()), _moved(other.build())
+    held = first.state_dict()
+    second.load_state_dict(
+        {k: held[k] if k in held and held[k].shape == v.shape else v
+         for k, v in second.state_dict().items()}
+    )  # fmt: skip
+    keep(
+        not torch.equal(_evaluated(first, tiny_graph()), _evaluated(second, tiny_graph())),
+        f"`{key}: {line_text(values[0])}` and `{key}: {line_text(values[1])}` give the very same "
+        f"logits: the option is ignored. {advice}",
+    )
+
+
+def _moved(model: Model) -> Model:
+    """Return a model with weights a little off, also those that begin at 0, in its last phase."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn_like(weight)
+    for epoch in (0, *model.phase_starts()):
+        model.begin_epoch(epoch)
+    return model
+
+
+def _evaluated(model: Model, graph: Any) -> Tensor:
+    with torch.no_grad():
+        return answer(model.eval(), graph, tiny()[1]).logits
 
 
 def it_memorises_the_tiny_graph(case: Case) -> None:

@@ -46,6 +46,12 @@ OF_NODES = (
 OF_CONTEXT = (model_checks.it_answers_by_the_labels_it_is_given,)
 """Those that a model owes which is given labels."""
 
+OF_OPTIONS = {
+    "attention": model_checks.another_attention_gives_another_answer,
+    "propagation": model_checks.another_propagation_gives_another_answer,
+}
+"""Those that a model owes which has such an option."""
+
 OF_WEIGHTS = (model_checks.it_memorises_the_tiny_graph,)
 """Those that such a model does not owe: the label of a node is never asked of who knows it."""
 
@@ -76,6 +82,9 @@ def model_promises(model: str | type[Model], **options: object) -> list[Promise]
         more = {key: value for key, value in more.items() if key in known}
         check = model_checks.any_heads_and_any_propagation_will_do
         promises.append(_promise(check, Case(name, {**more, **options}), f"{heads}-{word}-{name}"))
+    alone = [check for key, check in OF_OPTIONS.items() if key in known and key not in options]
+    alone += [model_checks.weights_of_edges_count_if_it_says_so] if of_nodes else []
+    promises += [_promise(check, Case(name, options), name) for check in alone]
     return [*promises, _promise(model_checks.it_says_what_it_is, cases[0], name)]
 
 

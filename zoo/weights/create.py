@@ -96,7 +96,7 @@ def restore(stored: Stored, **changes: Any) -> Model:
         model.about, model.tokenizer = stored.about, stored.tokenizer
         model.folder = stored.folder
     elif "stem" in same:  # it reads the same features
-        of_head = ("task", "metric", "labels", "target")
+        of_head = ("task", "metric", "lower_is_better", "labels", "target")
         changed = {} if "head" in same else dict.fromkeys(of_head) | {"target_log": False}
         model.about = stored.about.model_copy(update={"scores": None, **changed})
         model.tokenizer = stored.tokenizer
