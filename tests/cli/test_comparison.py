@@ -154,7 +154,8 @@ def test_what_a_row_began_with_and_was_not_reached_by_is_told(shown):
     assert text.count("as loaded") == 1  # of another run one seed was the better for training
     for said in (
         "Began with trained weights, whose training is no part of the budget: tuned.",
-        "Trained before on nodes of validation or test, so that scores may be too good: tuned.",
+        "Trained before on nodes or links of validation or test, so that scores may be too good: "
+        "tuned.",
         "Finished before, and not reached by train.lr=1: run.",
         "Trained by other code of the zoo: run.",
         "Default options but for train.lr=1, not tuned for this data set (--tuned takes shipped "

@@ -12,6 +12,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
+from zoo.data.known_nodes import read_known_or_none
 from zoo.data.load import DATASETS, load_data
 from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
@@ -35,6 +36,7 @@ from zoo.inference.training_data import (
     parts_in_training,
     same_nodes,
     spec_of_training,
+    split_from_start,
     trained_nodes,
     training_part,
     training_split,
@@ -193,7 +195,8 @@ def evaluate_part(
     compared, _ = divide(compared, ("split",))
     data, split_then = load_data(spec), training_split(compared, training)
     if about.task == LINKS:
-        on = links_as_trained(model, data, split.get("split"))
+        known = folder and (lambda links: split_from_start(str(folder), compared, links))
+        on = links_as_trained(model, data, {**(split_then or {}), **split}.get("split"), known)
         seen = _links_are_seen(model, training, compared, split_then, on, part)
         return {**evaluate_links(model, on, part, device=device), "seen": seen}
     split = {**(split_then or {}), **split}.get("split", data.split)
@@ -283,11 +286,12 @@ def _links_are_seen(
     rows, links = getattr(on.split, part), on.data
     if is_seen(training, spec, split, links, rows, part):
         return True
-    if split is not None or links.nodes.ids is None:
+    noted = training.folder is not None and read_known_or_none(training.folder) is not None
+    if split is not None or noted or links.nodes.ids is None:
         return False
     try:
-        then, _ = divide(spec_of_training(training.about, training.spec), ("split",))
-        before = links_as_trained(model, load_data(then))
+        then, own = divide(spec_of_training(training.about, training.spec), ("split",))
+        before = links_as_trained(model, load_data(then), own.get("split"))
     except ZooError:  # the data of training are not here
         return False
     pairs = before.data.links.pairs[before.split.train]

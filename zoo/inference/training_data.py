@@ -687,7 +687,7 @@ def nodes_of(
 ) -> dict[str, Any] | None:
     """Return the content of `nodes.json` of a run, None where it is not written.
 
-    It is written for a user's own graphs, and sets of graphs, of `MOST_NODES` at most.
+    It is written for a user's own graphs, their links, and sets of graphs, of `MOST_NODES` at most.
 
     Args:
         spec: of the data, without a split.
@@ -695,7 +695,11 @@ def nodes_of(
         splits: of each seed.
         weights: which the run starts from, or None.
     """
-    if data.unit not in ("nodes", "samples") or len(data.y) > MOST_NODES or not own_files(spec):
+    if (
+        data.unit not in ("nodes", "samples", "links")
+        or len(data.y) > MOST_NODES
+        or not own_files(spec)
+    ):
         return None
     parts = {
         seed: {part: getattr(split, part).numpy() for part in PARTS}
@@ -716,13 +720,14 @@ def _match_known_nodes(
     """Return the nodes that weights know, and which of them each node is (N,), -1 where none.
 
     By their numbers alone nodes are known where the data are those of training, or lie where these
-    lay. None where it is not known. Arguments as those of `is_seen`.
+    lay. None where it is not known, as of nodes where links were learnt. Arguments as those of
+    `is_seen`.
     """
     known = None if training.folder is None else read_known_or_none(training.folder)
-    if known is None:
+    if known is None or (training.about.task == LINKS) != (data.unit == "links"):
         return None
-    unnamed = known.ids is None and split is None
-    if unnamed and (spec is None or not _same_place(spec, training.spec)):
+    unnamed = getattr(data, "nodes", data).ids is None  # ids of links are those of their nodes
+    if unnamed and split is None and (spec is None or not _same_place(spec, training.spec)):
         return None
     places = known.places(data.ids, getattr(data, "kinds", None), len(data.y))
     return None if places is None else (known, places)

@@ -676,7 +676,7 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
         "Began with trained weights, whose training is no part of the budget": [
             row for row in rows if row["starts_from"]
         ],
-        "Trained before on nodes of validation or test, so that scores may be too good": [
+        "Trained before on nodes or links of validation or test, so that scores may be too good": [
             row for row in rows if row["seen"]
         ],
         "Interrupted, not all seeds to their end": [row for row in rows if row["interrupted"]],
