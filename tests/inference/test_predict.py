@@ -690,6 +690,28 @@ def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog)
     assert not caplog.text
 
 
+def test_what_weights_outside_of_a_run_were_trained_on_is_not_known(tmp_path, command, caplog):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    saved, edges = tmp_path / "saved", "source,target\nn0,n61\n"
+    bigger = grown(tmp_path / "bigger", range(70), edges)
+    zoo.save(zoo.load(run), saved)
+    found = json.loads(command("evaluate", saved, "--data", bigger, "--json")[1])
+    assert found["seen"] is None and found["nodes"] == 70
+    said = " ".join(command("evaluate", saved, "--data", bigger)[1].split())
+    assert "Nothing says whether the weights were trained on some of these nodes; if they" in said
+    assert scored(saved, tmp_path / "own")["seen"] is True, "by its content"
+    assert scored(run, bigger)["seen"] is True
+    caplog.clear()
+    for data in (str(bigger), zoo.load_graph(bigger, columns="age,size")):
+        zoo.evaluate(zoo.load(saved), data)
+    assert caplog.text.count("nothing says whether the model was trained on some of these") == 2
+    quick = ("train.epochs=1", "--runs", tmp_path / "tuned", "--quiet", "--json")
+    tuned = json.loads(command("finetune", saved, "--data", bigger, *quick)[1])["folder"]
+    assert f"nothing says whether {saved} was trained on some" in caplog.text
+    assert json.loads(Path(tuned, "start_from.json").read_text())["seen"] is None
+    assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is None, "carried on"
+
+
 def test_fine_tuning_on_a_graph_that_has_grown_tells_what_was_seen(tmp_path, caplog):
     run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
     bigger = grown(tmp_path / "bigger", range(-5, 60))

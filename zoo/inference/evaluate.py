@@ -12,7 +12,6 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
-from zoo.data.known_nodes import read_known_or_none
 from zoo.data.load import DATASETS, load_data
 from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
@@ -31,6 +30,7 @@ from zoo.inference.training_data import (
     as_trained,
     dataset_of_run,
     is_seen,
+    may_be_known,
     new_nodes,
     part_is_seen,
     parts_in_training,
@@ -39,12 +39,14 @@ from zoo.inference.training_data import (
     split_from_start,
     trained_nodes,
     training_part,
+    training_spec,
     training_split,
 )
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
+from zoo.weights.files import CONFIG
 
 _LOG = logging.getLogger(__name__)
 
@@ -70,7 +72,7 @@ def evaluate(
         data: a graph with labels, or its name, as in `predict`; None: what it was trained on, of
             which the test part is measured, as `zoo evaluate` does.
         nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
-            a warning says if the model was trained on some.
+            a warning says if the model was, or may have been, trained on some.
         part: `train`, `val` or `test` of the training of the weights, or `all`, in the place of
             nodes.
         batch_size: as in `predict`.
@@ -126,7 +128,16 @@ def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
     """Warn where the score of all nodes is one of nodes that the weights were trained on."""
     if model.folder is None or len(answer.seen.y) > len(answer.y):
         return
-    parts = parts_in_training(model, model.folder, spec_of(data), answer.seen)
+    spec = spec_of(data)
+    parts = parts_in_training(model, model.folder, spec, answer.seen)
+    if parts is None and (model.folder / CONFIG).is_file():
+        training = Training(model.about, training_spec(model.folder), model.folder)
+        spec = spec and divide(as_trained(spec, training.spec), ("split",))[0]
+        if may_be_known(training, spec, answer.seen) is None:
+            _LOG.warning(
+                "nothing says whether the model was trained on some of these %s; if it was, the "
+                "score is too good.", answer.seen.unit,
+            )  # fmt: skip
     if parts and (count := parts.count("train")):
         _LOG.warning(
             "%d of these %s are those that the model was trained on; give `nodes`, or write "
@@ -166,8 +177,8 @@ def evaluate_part(
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
-        `seen`: whether the model was, or may have been, trained on some of them, and `per_class`,
-        as `zoo.inference.predict.per_class` gives it.
+        `seen`: whether the model was, or may have been, trained on some of them, None where nothing
+        says it, and `per_class`, as `zoo.inference.predict.per_class` gives it.
         For translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
@@ -218,7 +229,7 @@ def evaluate_part(
         return {**result, "seen": part_is_seen(training, spec, data, part)}
     nodes = _nodes_of_part(model, data, split, part)
     kept = _new_of(nodes, data, folder) if only_new else torch.arange(len(nodes))
-    learns = any(True for _ in model.parameters())  # not by closed forms, see `Model.context`
+    learns = _learns_of_nodes(model, training)
     seen = learns and is_seen(training, compared, split_then, data, nodes[kept], part)
     rows, places, context = rows_of_part(model, data, split, part, of_run)
     given = model.context and part != "all" and rows is data
@@ -239,6 +250,15 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
+
+
+def _learns_of_nodes(model: Model, training: Training) -> bool:
+    """Return whether a model may have learnt of a user's nodes: not by closed forms, see `context`.
+
+    Nor has one that answers for any graph, where nobody has fine-tuned it.
+    """
+    begun = model.any_graph and training.spec is None
+    return not begun and any(True for _ in model.parameters())
 
 
 def _warn_of_metric(about: About, task: Task) -> None:
@@ -281,19 +301,20 @@ def _links_are_seen(
     split: dict[str, Any] | None,
     on: TrainingData,
     part: str,
-) -> bool:
-    """Return whether some links of a part were learnt; of other data by the ids of their nodes."""
+) -> bool | None:
+    """Return whether some links of a part were learnt; of other data by the ids of their nodes.
+
+    None where nothing says it.
+    """
     rows, links = getattr(on.split, part), on.data
-    if is_seen(training, spec, split, links, rows, part):
-        return True
-    noted = training.folder is not None and read_known_or_none(training.folder) is not None
-    if split is not None or noted or links.nodes.ids is None:
-        return False
+    seen = is_seen(training, spec, split, links, rows, part)
+    if seen is not None or links.nodes.ids is None:
+        return seen
     try:
         then, own = divide(spec_of_training(training.about, training.spec), ("split",))
         before = links_as_trained(model, load_data(then), own.get("split"))
     except ZooError:  # the data of training are not here
-        return False
+        return None
     pairs = before.data.links.pairs[before.split.train]
     learnt = {frozenset(map(str, pair)) for pair in before.data.names(pairs)}
     measured = links.names(links.links.pairs[rows])

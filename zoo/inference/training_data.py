@@ -46,7 +46,7 @@ from zoo.errors import ZooError
 from zoo.inference.matching import class_names, known_labels
 from zoo.registry import Model
 from zoo.tasks.labels import GRAPH_METRICS, GRAPHS, LINKS
-from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
+from zoo.weights.files import CONFIG, changed_files, read_config, read_json, sha256_of
 from zoo.weights.index import locate
 
 _LOG = logging.getLogger(__name__)
@@ -595,8 +595,10 @@ def is_seen(
     data: Dataset,
     nodes: Tensor,
     part: str,
-) -> bool:
+) -> bool | None:
     """Return whether weights were, or may have been, trained on some nodes; warn of a change.
+
+    None where nothing says it: the data may be those of training with other rows.
 
     Args:
         training: that of the weights.
@@ -613,20 +615,25 @@ def is_seen(
         _warn_of_change(data)
         return True
     if seen is None:
-        return part in ("all", "train") and _may_be_known(training, spec, data)
-    return seen
+        seen = may_be_known(training, spec, data)
+        return seen and (part in ("all", "train") or None)
+    return None if not seen and _starts_unknown(training.folder) else seen
 
 
-def part_is_seen(training: Training, spec: Spec, data: Any, part: str) -> bool:
-    """Return whether weights were, or may have been, trained on a part of series or of pairs."""
-    known = data.name == training.about.data or _may_be_known(training, spec, data)
-    return part in ("all", "train") and known
+def part_is_seen(training: Training, spec: Spec, data: Any, part: str) -> bool | None:
+    """Return whether weights were, or may have been, trained on a part of series or of pairs.
+
+    None where nothing says it.
+    """
+    known = data.name == training.about.data or may_be_known(training, spec, data)
+    return known and part in ("all", "train")
 
 
-def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> int:
+def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> int | None:
     """Warn where weights were trained, or may be, on what a fine-tuning from them is measured on.
 
-    Returns how many nodes of validation and test that are, as far as is known.
+    Returns how many nodes, or links, of validation and test that are, as far as is known; None
+    where nothing says it.
 
     Args:
         weights: which the fine-tuning starts from.
@@ -649,16 +656,10 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     noted = known is not None and known[0].trained is not None
     train = _all_trained_nodes(training, known, split, data)
     if train is None or (changed and not noted):
-        is_file = training.spec is not None and _name_of(training.spec) not in DATASETS
         if changed:
             _warn_of_change(data)
-        elif known is None and is_file and data.name == training.about.data:
-            _LOG.warning(
-                f"{data.name} is called like the data that {weights} was trained on, and nothing "
-                f"says which of its {data.unit} these were: scores are too good where some of them "
-                "are measured. Give the data a column of the split in which these are train."
-            )
-        return 0
+            return None
+        return 0 if known is not None else _warn_of_unknown(weights, training, spec, data)
     measured = torch.cat([torch.cat([split.val, split.test]) for split in splits]).unique()
     if seen := int(torch.isin(measured, train).sum()):
         which = f"{seen:,} of the {len(measured):,} {data.unit} of validation and test"
@@ -680,6 +681,29 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
             )
         _LOG.warning(f"{weights} {fix}")
     return seen
+
+
+def _warn_of_unknown(weights: str, training: Training, spec: Spec, data: Dataset) -> int | None:
+    """Warn where nothing says if weights were trained on some of the data, and return None; or 0.
+
+    Those that answer for any graph have learnt of no such data.
+    """
+    is_file = training.spec is not None and _name_of(training.spec) not in DATASETS
+    if is_file and data.name == training.about.data:
+        _LOG.warning(
+            f"{data.name} is called like the data that {weights} was trained on, and nothing "
+            f"says which of its {data.unit} these were: scores are too good where some of them "
+            "are measured. Give the data a column of the split in which these are train."
+        )
+        return None
+    any_graph = training.about.features is None
+    if any_graph or may_be_known(training, spec, data) is False:
+        return 0
+    _LOG.warning(
+        f"nothing says whether {weights} was trained on some of the {data.unit} of {data.name}; "
+        "scores are too good where some of them are measured."
+    )
+    return None
 
 
 def nodes_of(
@@ -751,13 +775,31 @@ def _all_trained_nodes(
     return train
 
 
-def _may_be_known(training: Training, spec: Spec, data: Any) -> bool:
-    """Return whether data may be those of training: by their files, or named data by their name."""
+def may_be_known(training: Training, spec: Spec | None, data: Any) -> bool | None:
+    """Return whether data may be those of training: by their files, or named data by their name.
+
+    None where nothing tells a user's own data from those of training with other rows.
+
+    Args:
+        training: that of the weights.
+        spec: of the data, without a split; None: they are in memory.
+        data: which the spec is of.
+    """
+    about = training.about
     theirs = {"name": training.spec} if isinstance(training.spec, str) else training.spec or {}
     named = theirs.get("name") in DATASETS and not theirs.get("path")
-    if named or not own_files(spec) or not training.about.files:
-        return data.name == training.about.data
-    return _files_were_read(spec, training.about, any)
+    own = spec is None or bool(own_files(spec))
+    if about.data is not None and (named or not own or about.data in DATASETS):
+        return data.name == about.data
+    if own and spec is not None and about.files and _files_were_read(spec, about, any):
+        return True
+    return (about.data is not None and data.name == about.data and not about.files) or None
+
+
+def _starts_unknown(folder: Path | None) -> bool:
+    """Return whether a run began with weights of which nothing says what they were trained on."""
+    path = folder and folder.parent / "start_from.json"
+    return bool(path and path.is_file()) and read_json(path).get("seen", 0) is None
 
 
 def _has_changed(spec: Spec, training: Training) -> bool:

@@ -472,7 +472,7 @@ def compare(
     the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
     and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
     `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
-    of validation and test these had `seen`; the `unreached_phase` of `Fit`; and the `difference`
+    of validation and test these had `seen`, None where nothing says it; the `unreached_phase` of `Fit`; and the `difference`
     from the best, with its interval and whether that is `noise`: None for the best, and where seeds
     or splits are others.
 
@@ -573,7 +573,7 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
         "unreached": list(entry.unreached),
         "same_code": entry.same_code,
         "starts_from": entry.plan.start_from and entry.plan.start_from["weights"],
-        "seen": read_json(start).get("seen") or 0 if start.exists() else 0,
+        "seen": read_json(start).get("seen", 0) if start.exists() else 0,
         "budget": budget,
         "ways": {key: train.get(key) for key in WAYS},
         "epochs": statistics.fmean(seed["epochs"] for seed in seeds),
@@ -678,6 +678,9 @@ def other_notes(rows: list[Row]) -> Iterator[str]:
         ],
         "Trained before on nodes or links of validation or test, so that scores may be too good": [
             row for row in rows if row["seen"]
+        ],
+        "Perhaps trained before on nodes or links of validation or test, which nothing says": [
+            row for row in rows if row["seen"] is None
         ],
         "Interrupted, not all seeds to their end": [row for row in rows if row["interrupted"]],
     }
