@@ -581,6 +581,10 @@ def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, comma
     assert (test["nodes"], test["score"], test["seen"]) == (12, row["test"], False)
     assert found("all")["seen"] and not caplog.text
     table.write_text("\n".join(["id,x,z,label", *rows[::-1]]))
+    test = found("test")
+    assert (test["nodes"], test["score"], test["seen"]) == (12, row["test"], False), "by their ids"
+    assert found("all")["seen"] and "has changed since" not in caplog.text
+    Path(run["folder"], "nodes.json").unlink()  # as in a run of a former version
     assert found("test")["seen"]
     assert "own, or its split, has changed since the weights were trained on it" in caplog.text
 
@@ -606,6 +610,9 @@ def test_a_split_whose_files_have_changed_is_not_taken_for_that_of_training(
     divide(range(40, 60), range(20, 40), range(20))
     code, _, said = command(*given)
     assert code == 2 and "train.txt is another file" in said
+    assert not json.loads(command(*given, "--data", table)[1])["seen"]
+    assert "the 20 nodes are measured that were of the part test of the training" in caplog.text
+    Path(folder, "nodes.json").unlink()
     assert json.loads(command(*given, "--data", table)[1])["seen"]
     assert "own, or its split, has changed since the weights were trained on it" in caplog.text
 
@@ -645,7 +652,8 @@ def trained(tmp_path, folder, **options):
 
 
 def scored(run, data, part="all"):
-    return evaluate_part(zoo.load(run), str(data), part, folder=run)
+    spec = data if isinstance(data, dict) else str(data)
+    return evaluate_part(zoo.load(run), spec, part, folder=run)
 
 
 @pytest.mark.parametrize("columns", ["age", "age, size", ["age"]])
@@ -669,7 +677,38 @@ def test_a_copy_is_divided_as_then_and_seen_wherever_it_lies(tmp_path, monkeypat
     assert (found["score"], found["nodes"], found["seen"]) == (row["test"], 12, False)
     assert scored(run, copy)["seen"] and scored(run, copy, "train")["seen"]
     (copy / "nodes.csv").write_text((copy / "nodes.csv").read_text().replace("n0,0", "n0,1"))
-    assert scored(run, copy, "val")["nodes"] == 12  # of 60, 20, 20
+    assert scored(run, copy, "val")["nodes"] == 6  # of 70, 10, 20, by their ids
+    assert scored(run, {"name": str(copy), "split": "ratio-60-20-20"}, "val")["nodes"] == 12
+
+
+def test_a_part_of_a_graph_that_has_grown_is_that_of_training(tmp_path, command, caplog):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    bigger = grown(tmp_path / "bigger", range(4, 100))
+    parts = zoo.predict(zoo.load(run), str(bigger)).parts
+    for part in PARTS:
+        caplog.clear()
+        found = scored(run, bigger, part)
+        assert found["nodes"] == parts.count(part) and found["seen"] is (part == "train")
+        said = f"of bigger the {found['nodes']} nodes are measured that were of the part {part} of"
+        assert said in caplog.text and f"the {96 - found['nodes']} others" in caplog.text
+    test = [node for node, part in zip(range(4, 100), parts, strict=True) if part == "test"]
+    assert found["score"] == zoo.evaluate(zoo.load(run), str(bigger), part="test")
+    assert scored(run, grown(tmp_path / "those", test))["score"] == found["score"]
+    few = grown(tmp_path / "few", [node for node in range(99) if node not in test])
+    with pytest.raises(ZooError, match="few no nodes with a label were of the part test"):
+        scored(run, few, "test")
+    assert scored(run, grown(tmp_path / "rest", range(60, 100)), "test")["nodes"] == 8  # dealt
+    code, out, _ = command("evaluate", run, "--data", bigger, "--part", "test", "--only-new")
+    assert code == 0 and " test nodes of bigger." in out, "of those that are dealt"
+
+
+def test_that_no_node_is_new_is_said(tmp_path, command):
+    run, _ = trained(tmp_path, folder := grown(tmp_path / "own", range(60)))
+    for words in ((), ("--part", "test")):
+        code, _, said = command("evaluate", run, "--data", folder, "--only-new", *words)
+        assert code == 2 and "of this part of own no nodes with a label are new" in said
+    for y in (torch.empty(0, dtype=torch.int64), torch.empty(0, 3)):
+        assert labelled(y).shape == (0,)
 
 
 def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog):

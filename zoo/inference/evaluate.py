@@ -1,5 +1,6 @@
 """Trained weights measured on a graph, or a part of it: what `zoo evaluate` does."""
 
+import functools
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from zoo.inference.training_data import (
     as_trained,
     dataset_of_run,
     is_seen,
+    known_parts,
     may_be_known,
     new_nodes,
     part_is_seen,
@@ -164,8 +166,9 @@ def evaluate_part(
         model: as `zoo.load` gives it.
         spec: the graph, as a recipe names it, `split` included; None: the one that the model was
             trained on. That one is split as in training, unless `split` is given.
-        part: `train`, `val`, `test` or `all`; None: `test` on the graph of training, and of links,
-            else `all`.
+        part: `train`, `val`, `test` or `all`, of other data the nodes that were of this part in
+            training, if its run has noted them, unless `split` is given; None: `test` on the graph
+            of training, and of links, else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         only_new: of the part the nodes alone that training has not seen, as in `zoo.predict`.
@@ -210,6 +213,7 @@ def evaluate_part(
         on = links_as_trained(model, data, {**(split_then or {}), **split}.get("split"), known)
         seen = _links_are_seen(model, training, compared, split_then, on, part)
         return {**evaluate_links(model, on, part, device=device), "seen": seen}
+    is_divided = bool(split) or split_then is not None or only_new
     split = {**(split_then or {}), **split}.get("split", data.split)
     if data.task in (FORECASTING, TRANSLATION):
         _check_no_graph(data, {"--layerwise": layerwise, "--only-new": only_new})
@@ -218,7 +222,7 @@ def evaluate_part(
         train = trained_nodes(about, split_then, data)  # snapshots
         if train is None:
             return {**result, "seen": part_is_seen(training, spec, data, part)}
-        snapshots = _nodes_of_part(model, data, split, part)
+        snapshots = nodes_of_part(model, data, split, part)
         return {**result, "seen": bool(torch.isin(snapshots, train).any())}
     if data.task == TRANSLATION:
         from zoo.sequences.translate import evaluate_pairs
@@ -227,13 +231,15 @@ def evaluate_part(
         how = {key: value for key, value in how.items() if value is not None}
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
-    nodes = _nodes_of_part(model, data, split, part)
+    known = {} if is_divided or part == "all" else _known_parts(training, compared, data, part)
+    own = known.get if known else functools.partial(nodes_of_part, model, data, split)
+    nodes = own(part)
     kept = _new_of(nodes, data, folder) if only_new else torch.arange(len(nodes))
     learns = _learns_of_nodes(model, training)
     seen = learns and is_seen(training, compared, split_then, data, nodes[kept], part)
-    rows, places, context = rows_of_part(model, data, split, part, of_run)
+    rows, places, context = rows_of_part(model, data, nodes, of_run)
     given = model.context and part != "all" and rows is data
-    given = _nodes_of_part(model, data, split, "train") if given else None
+    given = own("train") if given else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device, "given": given}
     answer = answers(model, rows, context=context, **how)
     logits, y, task = answer.logits[places[kept]], answer.y[places[kept]], answer.task
@@ -250,6 +256,28 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
+
+
+def _known_parts(training: Training, spec: Spec, data: Dataset, part: str) -> dict[str, Tensor]:
+    """Return the nodes of each part of a training that are among data, if a run has noted some.
+
+    Raises:
+        ZooError: none of them with a label was of the part that is measured.
+    """
+    known = known_parts(training, spec, data)
+    if known:
+        labels = int(labelled(data.y).sum())
+        if not len(known[part]):
+            raise ZooError(
+                f"of {data.name} no {data.unit} with a label were of the part {part} of the "
+                "training; choose another, or name a split, such as `split=ratio-60-20-20`."
+            )
+        _LOG.warning(
+            "of %s the %s %s are measured that were of the part %s of the training, and not the %s "
+            "others with a label.", data.name, f"{len(known[part]):,}", data.unit, part,
+            f"{labels - len(known[part]):,}",
+        )  # fmt: skip
+    return known
 
 
 def _learns_of_nodes(model: Model, training: Training) -> bool:
@@ -344,18 +372,16 @@ def _check_labels(spec: Spec, trained_on: Spec | None) -> None:
 
 
 def rows_of_part(
-    model: Model, data: Dataset, split: Spec, part: str, trained_on: Spec | None = None
+    model: Model, data: Dataset, nodes: Tensor, trained_on: Spec | None = None
 ) -> tuple[Dataset, Tensor, Dataset | None]:
     """Return the rows that a model reads to answer for a part, which of them it is, and a context.
 
     Args:
         model: as `zoo.load` gives it.
         data: one graph, or samples.
-        split: which says what the parts are.
-        part: `train`, `val`, `test` or `all`.
+        nodes: those of the part, (n,).
         trained_on: the graph of training as the run's own recipe names it.
     """
-    nodes = _nodes_of_part(model, data, split, part)
     inductive = training_part(model, trained_on)
     if inductive is None:
         return data, nodes, None
@@ -368,7 +394,7 @@ def rows_of_part(
     return data.part(seen), places[nodes], None
 
 
-def _nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
+def nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
     """Return the nodes (n,) of a part, split by the seed of training."""
     if part == "all":
         return torch.arange(len(data.y))

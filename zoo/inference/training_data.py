@@ -413,6 +413,24 @@ def split_from_start(weights: str, spec: Spec, data: Any) -> Spec | None:
     return {"name": KEPT, "run": str(training.folder.resolve()), "new": new}
 
 
+def known_parts(training: Training, spec: Spec, data: Any) -> dict[str, Tensor]:
+    """Return the labelled nodes (n,) of each part of a training that are among other data.
+
+    None, an empty mapping, where nothing says them, and for data with a split of their own.
+
+    Args:
+        training: that of the weights.
+        spec: of the data, without a split.
+        data: which the spec is of.
+    """
+    known = None if data.masks is not None else _match_known_nodes(training, spec, None, data)
+    if known is None or known[0].parts is None or not (known[1] >= 0).any():
+        return {}
+    nodes = labelled_nodes(data.y.numpy())
+    numbers = np.where(known[1] >= 0, known[0].parts[known[1]], LEFT_OUT)[nodes]
+    return {part: torch.from_numpy(nodes[numbers == place]) for place, part in enumerate(PARTS)}
+
+
 def _split_for_new_nodes(training: Training, data: Any) -> Spec:
     """Return the split of a training, where it is one for any nodes; else that of the data."""
     split = training.spec.get("split") if isinstance(training.spec, Mapping) else None
@@ -611,7 +629,8 @@ def is_seen(
     known = _match_known_nodes(training, spec, split, data)
     train = _all_trained_nodes(training, known, split, data)
     seen = None if train is None else bool(torch.isin(nodes, train).any())
-    if split is None and seen is not False and _has_changed(spec, training):
+    noted = known is not None and known[0].trained is not None
+    if split is None and not noted and seen is not False and _has_changed(spec, training):
         _warn_of_change(data)
         return True
     if seen is None:

@@ -472,7 +472,8 @@ def compare(
     the `same_splits` as the best; its `budget` and `ways`; the means over seeds of the `epochs` run
     and of the `best_epoch`; the `changes` of a baseline of default options, and those that left it
     `unreached`; whether it is of the `same_code`, `starts_from` other weights, and how many nodes
-    of validation and test these had `seen`, None where nothing says it; the `unreached_phase` of `Fit`; and the `difference`
+    of validation and test these had `seen`, None where nothing says it; the `unreached_phase` of
+    `Fit`; and the `difference`
     from the best, with its interval and whether that is `noise`: None for the best, and where seeds
     or splits are others.
 
