@@ -155,7 +155,7 @@ def test_features_are_matched_by_name():
         zoo.predict(model, graph(wide, [0, 1, 0, 1]))
 
 
-def test_classes_are_matched_by_name():
+def test_classes_are_matched_by_name(caplog):
     labels = ["cat", "dog", "owl"]
     model = linear([[1, 0], [0, 1], [-1, -1]], task="node-classification", labels=labels)
     x, y = [[1, 0], [0, 1], [-1, -1], [0, 5]], [0, 1, 2, 0]
@@ -163,8 +163,12 @@ def test_classes_are_matched_by_name():
     assert zoo.evaluate(model, own) == 0.5
     fewer = graph(x, [0, 1, -1, 0], labels=("dog", "owl"))
     assert zoo.evaluate(model, fewer) == pytest.approx(1 / 3)  # only the last is a dog
-    with pytest.raises(ZooError, match="not trained on: ape"):
-        zoo.evaluate(model, graph(x, y, labels=("cat", "ape", "owl")))
+    with_ape = graph(x, y, labels=("cat", "ape", "owl"))
+    assert zoo.evaluate(model, with_ape) == pytest.approx(1 / 3)  # the first is a cat
+    assert "1 nodes are of classes that the model was not trained on, and are left" in caplog.text
+    assert "out: ape; it knows cat, dog, owl" in caplog.text
+    with pytest.raises(ZooError, match="only classes that the model was not trained on: ape, bat"):
+        zoo.evaluate(model, graph(x, [0, 1, -1, 0], labels=("ape", "bat")))
     unnamed = linear([[1, 0], [0, 1]], task="node-classification")
     with pytest.raises(ZooError, match="class 2; the model knows 2"):
         zoo.evaluate(unnamed, graph(x, y))
@@ -700,6 +704,20 @@ def test_a_part_of_a_graph_that_has_grown_is_that_of_training(tmp_path, command,
     assert scored(run, grown(tmp_path / "rest", range(60, 100)), "test")["nodes"] == 8  # dealt
     code, out, _ = command("evaluate", run, "--data", bigger, "--part", "test", "--only-new")
     assert code == 0 and " test nodes of bigger." in out, "of those that are dealt"
+
+
+def test_nodes_of_classes_that_training_had_not_are_left_out(tmp_path, command):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    table = grown(tmp_path / "more", range(80)) / "nodes.csv"
+    told = pd.read_csv(table)
+    told.loc[60:, "label"] = "c"
+    told.to_csv(table, index=False)
+    code, out, said = command("evaluate", run, "--data", table.parent, "--json")
+    found = json.loads(out)
+    assert (found["nodes"], [row["class"] for row in found["per_class"]]) == (60, ["a", "b"])
+    assert said.count("more: 20 nodes are of classes that the model was not trained on") == 1
+    code, _, said = command("evaluate", run, "--data", table.parent, "--only-new")
+    assert code == 2 and "no nodes have a label that the model knows" in said
 
 
 def test_that_no_node_is_new_is_said(tmp_path, command):

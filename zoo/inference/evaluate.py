@@ -243,6 +243,10 @@ def evaluate_part(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device, "given": given}
     answer = answers(model, rows, context=context, **how)
     logits, y, task = answer.logits[places[kept]], answer.y[places[kept]], answer.task
+    if not labelled(y).any():
+        raise ZooError(
+            f"of this part of {data.name} no {data.unit} have a label that the model knows."
+        )
     about = About() if model.any_graph else about  # of the data of training, which are others
     _warn_of_metric(about, task)
     return {

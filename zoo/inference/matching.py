@@ -224,8 +224,10 @@ def _with_graph_of_training(data: Dataset, about: About) -> Dataset:
 def match_labels(model: Model, data: Dataset) -> Tensor:
     """Return the labels of a data set as class numbers of the model, matched by name where known.
 
+    Labels of classes that the model does not know are -1.
+
     Raises:
-        ZooError: the data set has classes or targets that the model does not know.
+        ZooError: the data set has targets that the model does not know, or no class that it knows.
     """
     ours, theirs = model.about.labels, data.labels
     classes = model.config["out_dim"] if data.task not in (BINARY, GRAPH_BINARY) else 2
@@ -239,14 +241,32 @@ def match_labels(model: Model, data: Dataset) -> Tensor:
         raise ZooError(
             f"{data.name} has the targets {shortened(list(theirs))}; not {shortened(ours)}."
         )
-    used = [theirs[number] for number in data.y.unique().tolist() if number >= 0]
-    if unknown := [name for name in used if name not in ours]:
-        raise ZooError(
-            f"{data.name} has classes that the model was not trained on: {shortened(unknown)}; it "
-            f"knows {shortened(ours)}. Fine-tune it with `zoo finetune`, or leave their labels out."
-        )
     numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
-    return numbers[data.y]  # -1, unknown, is the last
+    y = numbers[data.y]  # -1, unknown, is the last
+    if (data.y >= 0).any() and not (y >= 0).any():
+        used = [theirs[number] for number in data.y.unique().tolist() if number >= 0]
+        raise ZooError(
+            f"{data.name} has only classes that the model was not trained on: {shortened(used)}; "
+            f"it knows {shortened(ours)}. Fine-tune it with `zoo finetune`."
+        )
+    return y
+
+
+def warn_of_other_classes(model: Model, data: Dataset, y: Tensor) -> None:
+    """Say how many labels of data are of classes that a model does not know.
+
+    Args:
+        model: which reads the data.
+        data: with its own labels.
+        y: what `match_labels` makes of these.
+    """
+    if y.ndim == 2 or y.is_floating_point() or not len(others := data.y[(data.y >= 0) & (y < 0)]):
+        return
+    unknown = shortened([data.labels[number] for number in others.unique().tolist()])
+    _LOG.warning(
+        f"{data.name}: {len(others):,} {data.unit} are of classes that the model was not trained "
+        f"on, and are left out: {unknown}; it knows {shortened(model.about.labels)}."
+    )
 
 
 def _check_class_numbers(about: About, data: Dataset, classes: int) -> None:
