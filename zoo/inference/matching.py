@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -17,6 +18,7 @@ from zoo.config.options import Count, value_problems
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
+from zoo.data.features import far_from_training
 from zoo.data.files.graph_arrays import OF_LABELS
 from zoo.data.samples import Samples
 from zoo.encodings import Encoder
@@ -89,6 +91,10 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
                 f"{data.name}: its features were transformed by {data.transform!r}, those that the "
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
+        if about.moments is not None:
+            names = data.feature_names or [f"column {place}" for place in range(about.features)]
+            scale = np.array(about.moments)
+            _warn_of_far(data, far_from_training(names, data.x.numpy(), *scale))
         return data.transformed(about.transform, _moments(about, data))
     if about.moments and data.moments is not None and data.moments.tolist() != about.moments:
         _LOG.warning(
@@ -99,9 +105,21 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
 
 
 def warn_of_unseen(data: Dataset | Samples, learnt: Sequence[Any]) -> None:
-    """Name categories in the columns of data that are none of those that were learnt."""
-    for unseen in getattr(data.columns, "unseen", lambda learnt: ())(learnt):
+    """Name categories, and numbers of another size, in columns of data that training had not."""
+    nothing = lambda learnt: []  # noqa: E731
+    for unseen in getattr(data.columns, "unseen", nothing)(learnt):
         _LOG.warning("%s: %s.", data.name, unseen)
+    _warn_of_far(data, getattr(data.columns, "far_from_training", nothing)(learnt))
+
+
+def _warn_of_far(data: Dataset | Samples, phrases: list[str]) -> None:
+    """Say which numbers lie so far from those of training that their unit may have changed."""
+    if phrases:
+        more = f"; and {len(phrases) - 3:,} more" if len(phrases) > 3 else ""
+        _LOG.warning(
+            f"{data.name}: numbers lie far from those of training, as in another unit: "
+            f"{'; '.join(phrases[:3])}{more}."
+        )
 
 
 def _check_task(model: Model, data: Dataset) -> None:

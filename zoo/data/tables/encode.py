@@ -20,6 +20,7 @@ from zoo.config.learnt_columns import (
     NumberColumn,
     TextColumn,
 )
+from zoo.data.features import far_from_training
 from zoo.data.tables.columns import Kind, Numbers
 from zoo.errors import ZooError, brief
 
@@ -114,6 +115,22 @@ class FeatureColumns:
                     f"had, such as {some}; it had such as {known}, and they count as none of these"
                 )
         return sentences
+
+    def far_from_training(self, learnt: Sequence[LearntColumn]) -> list[str]:
+        """Return a phrase for each column of standardised numbers that is far from training's."""
+        phrases = []
+        for column in learnt:
+            values = self.values.get(column.name)
+            if column.kind != "number" or column.shift is None or values is None:
+                continue
+            if self.kinds[column.name] not in ("number", "vector"):
+                continue
+            rows = values.reshape(len(values), -1)
+            names = [column.name] if column.width is None else _numbered(column.name, column.width)
+            if rows.shape[1] == len(names):  # others are refused
+                scale = np.array(column.shift), np.array(column.spread)
+                phrases += far_from_training(names, rows, *scale)
+        return phrases
 
     def _values_of(self, column: LearntColumn) -> np.ndarray:
         name, kind = column.name, "category" if column.kind == "hashed" else column.kind
