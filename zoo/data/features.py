@@ -1,7 +1,5 @@
 """What is done to the features of nodes before training: the words of `features:`."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -51,55 +49,6 @@ def lie_apart(mean: np.ndarray, spread: np.ndarray) -> bool:
     size = np.hypot(mean, spread)
     most = size.max()
     return bool(most > FAR or most > APART * np.median(size) or (abs(mean) > APART * spread).any())
-
-
-FAR_MEAN, FEW = 3, 10
-"""Deviations of training beyond which a mean is far from that of training, and rows below which
-deviations say nothing: a mean of n rows may be FEW / n deviations further off."""
-
-
-def far_from_training(
-    names: Sequence[str], values: np.ndarray, mean: np.ndarray, spread: np.ndarray
-) -> list[str]:
-    """Return a phrase for each column of numbers (N, F) that lies far from that of training.
-
-    That is by some 10,000 of its rows a mean beyond `FAR_MEAN`; or a deviation that is 100 times
-    that of training, or 10 times where the mean is as well, as with another unit; or as much
-    smaller. Rare numbers have no deviation to go by; nor has what was constant in training, whose
-    deviation is written 1; and columns of 0 and 1 have no unit.
-
-    Args:
-        names: of the columns.
-        values: as they stand, NaN where missing.
-        mean: those of training, (F,).
-        spread: their deviations, (F,).
-    """
-    values = values[:: max(1, len(values) // 10_000)].astype(np.float64)
-    known = ~np.isnan(values)
-    count = np.maximum(known.sum(axis=0), 1)
-    now = np.nansum(values, axis=0) / count
-    deviation = np.sqrt(np.nansum((values - now) ** 2, axis=0) / count)
-    times, of_means = _times(deviation, spread), _times(now, mean)
-    rare = ((values == 0).sum(axis=0) > 0.9 * count) | (count < FEW) | (spread == 1)
-    constant = deviation <= 1e-6 * spread
-    far = ~rare & ~constant & ((times > 100) | ((times > 10) & (of_means > 10)))
-    far |= np.abs(now - mean) > (FAR_MEAN + FEW / count) * spread
-    far &= known.any(axis=0) & ~(~known | np.isin(values, (0, 1))).all(axis=0)
-    return [
-        f"{names[place]} is {_number(now[place])} ± {_number(deviation[place])} and was "
-        f"{_number(mean[place])} ± {_number(spread[place])}"
-        for place in np.flatnonzero(far)
-    ]
-
-
-def _times(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return how many times numbers are as large, or as small, as others by their magnitudes."""
-    one, other = (np.maximum(np.abs(each), 1e-300) for each in (one, other))
-    return np.maximum(one, other) / np.minimum(one, other)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 FEATURES = Table("features", {"raw": raw, "row": row, "standard": standard})

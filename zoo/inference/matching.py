@@ -18,9 +18,9 @@ from zoo.config.options import Count, value_problems
 from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
-from zoo.data.features import far_from_training
 from zoo.data.files.graph_arrays import OF_LABELS
 from zoo.data.samples import Samples
+from zoo.data.tables.encode import far_from_training
 from zoo.encodings import Encoder
 from zoo.errors import ZooError
 from zoo.nn.readouts import VIRTUAL_NODE

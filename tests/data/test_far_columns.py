@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from zoo.data.features import far_from_training
+from zoo.data.files.node_kinds import KindColumns
+from zoo.data.tables.encode import FeatureColumns, far_from_training
 
 
 @pytest.mark.parametrize("times", [0.001, 0.03, 1, 30, 1000])
@@ -30,3 +31,18 @@ def test_columns_without_a_unit_are_never_far():
     assert far_from_training(["a"], np.full((1, 1), 900.0), np.array([9]), np.array([2])) == [
         "a is 900 ± 0 and was 9 ± 2"
     ]
+
+
+def test_columns_of_several_kinds_are_told_with_their_kind():
+    pay = np.random.default_rng(0).normal(50, 9, 20)
+
+    def people(pay, town):
+        own = {"pay": pay, "town": np.array([town] * 20)}
+        kinds = {"pay": "number", "town": "category"}
+        columns = FeatureColumns(20, own, kinds, numbers="standard")
+        return KindColumns(np.array(["person"] * 20), {"person": columns}, {}, ("person",))
+
+    learnt = people(pay, "Bonn").fit()
+    other = people(pay * 1000, "Ulm")
+    (phrase,), (unseen,) = other.far_from_training(learnt), other.unseen(learnt)
+    assert phrase.startswith("person.pay is 4") and unseen.startswith("person.town: 20 of 20")
