@@ -215,6 +215,11 @@ def test_links_keep_their_part_when_weights_are_fine_tuned(ids, tmp_path, comman
     assert json.loads((tuned / "start_from.json").read_text())["seen"] == seen > 0
     assert f"had {seen} of the" in caplog.text
     assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is True
+    zoo.save(zoo.load(run), tmp_path / "saved")
+    out = command("finetune", tmp_path / "saved", "--data", spec, *quick)[1]
+    tuned = json.loads(out)["folder"]
+    assert "has changed since the weights were trained" in caplog.text
+    assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is None
 
 
 def noted(run):

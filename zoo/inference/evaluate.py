@@ -13,6 +13,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
+from zoo.data.known_nodes import read_known_or_none
 from zoo.data.load import DATASETS, load_data
 from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
@@ -340,8 +341,9 @@ def _links_are_seen(
     """
     rows, links = getattr(on.split, part), on.data
     seen = is_seen(training, spec, split, links, rows, part)
-    if seen is not None or links.nodes.ids is None:
-        return seen
+    noted = training.folder is not None and read_known_or_none(training.folder) is not None
+    if seen is not None or split is not None or noted or links.nodes.ids is None:
+        return seen  # a run of a former version has noted no links, which its data tell
     try:
         then, own = divide(spec_of_training(training.about, training.spec), ("split",))
         before = links_as_trained(model, load_data(then), own.get("split"))
