@@ -161,7 +161,7 @@ def test_rows_of_another_way_to_train_are_marked_too(shown):
 def test_what_a_row_began_with_and_was_not_reached_by_is_told(shown):
     rows = [
         row("tuned", starts_from="/weights", seen=7, best_epoch=-1.0),
-        row("some", NOISE, best_epoch=-0.5),
+        row("some", NOISE, best_epoch=-0.5, seen=None),
         row("run", NOISE, unreached=["train.lr=1"], named=True, same_code=False),
         row("gcn-cora-default", NOISE, tuned=False, changes=["train.lr=1"]),
         row("mlp-cora-default", NOISE, tuned=False),
@@ -171,7 +171,9 @@ def test_what_a_row_began_with_and_was_not_reached_by_is_told(shown):
     assert text.count("as loaded") == 1  # of another run one seed was the better for training
     for said in (
         "Began with trained weights, whose training is no part of the budget: tuned.",
-        "Trained before on nodes of validation or test, so that scores may be too good: tuned.",
+        "Trained before on nodes or links of validation or test, so that scores may be too good: "
+        "tuned.",
+        "Perhaps trained before on nodes or links of validation or test, which nothing says: some.",
         "Finished before, and not reached by train.lr=1: run.",
         "Trained by other code of the zoo: run.",
         "Default options but for train.lr=1, not tuned for this data set (--tuned takes shipped "

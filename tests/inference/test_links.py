@@ -1,6 +1,7 @@
 """What a trained model says of pairs: scores, the best partners, metrics."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -140,10 +141,11 @@ def written(folder, scale=1, prefix="n"):
     return str(folder)
 
 
-def trained(folder, **recipe):
+def trained(data, folder=None, **recipe):
     """Return a model that is trained on a folder of tables, and its scores."""
-    runs = folder.parent / "runs"
-    spec = {**RECIPE, "dataset": str(folder), **recipe}
+    runs = (folder or data.parent) / "runs"
+    dataset = data if isinstance(data, dict) else str(data)
+    spec = {**RECIPE, "dataset": dataset, **recipe}
     summary = run_recipe(spec, runs=runs)
     return zoo.load(next(runs.iterdir())), summary
 
@@ -166,16 +168,65 @@ def test_another_table_is_read_by_what_training_learnt_of_columns(tmp_path):
     assert seen.std() > 5  # not standardised anew
 
 
-def test_links_that_training_knew_are_told_in_a_graph_that_has_grown(tmp_path):
-    """They are found by the ids of their nodes, as the split is another one."""
+def test_links_that_training_knew_are_told_in_a_graph_that_has_grown(tmp_path, caplog):
+    """They are known by the ids of their nodes, and keep their part."""
     mine = written(tmp_path / "mine")
     trained(Path(mine))
     folder = next((tmp_path / "runs").iterdir()) / "seed-3"
     grown, strange = written(tmp_path / "grown"), written(tmp_path / "strange", prefix="m")
     with open(f"{grown}/edges.csv", "a") as file:
         file.write("n0,n39\n")
-    for path, seen in ((grown, True), (strange, False), (mine, False)):
-        assert evaluate_part(zoo.load(folder), path, None, folder=folder)["seen"] is seen
+    model, other = zoo.load(folder), {"name": grown, "split": "ratio-60-20-20"}
+    for path, seen in ((grown, False), (other, True), (strange, False), (mine, False)):
+        assert evaluate_part(model, path, None, folder=folder)["seen"] is seen
+    assert caplog.text.count("129 links keep their part of") == 1
+    (folder.parent / "nodes.json").unlink()  # as in a run of a former version
+    assert evaluate_part(model, grown, None, folder=folder)["seen"] is True
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_links_keep_their_part_when_weights_are_fine_tuned(ids, tmp_path, command, caplog):
+    mine = written(tmp_path / "mine", prefix="n" if ids else "")
+    if not ids:
+        nodes = pandas.read_csv(f"{mine}/nodes.csv").drop(columns="id")
+        nodes.to_csv(f"{mine}/nodes.csv", index=False)
+    spec = mine if ids else f"{{name: {mine}, id: null}}"
+    trained(mine if ids else {"name": mine, "id": None}, folder=tmp_path)
+    run = next((tmp_path / "runs").iterdir())
+    before = noted(run)
+    with open(tmp_path / "mine" / "edges.csv", "a") as file:
+        file.write("".join(f"n{end},n39\n" if ids else f"{end},39\n" for end in range(20)))
+    quick = ("train.epochs=1", "--runs", tmp_path / "tuned", "--quiet", "--json")
+    code, out, err = command("finetune", run, "--data", spec, *quick)
+    assert code == 0, err
+    tuned = Path(json.loads(out)["folder"])
+    after = noted(tuned)
+    assert len(after) > len(before) and all(after[link] == part for link, part in before.items())
+    new = len(after) - len(before)
+    assert f"{len(before)} links keep their part of {run.name}/seed-3, {new} new" in caplog.text
+    assert json.loads((tuned / "start_from.json").read_text())["seen"] == 0
+    for words in ((), ("--data", spec)):
+        found = json.loads(command("evaluate", tuned, *words, "--json")[1])
+        assert found["nodes"] == [*after.values()].count("2") and found["seen"] is False
+    other = ("dataset.split={name: ratio, train: 60, seed: 1}", *quick)
+    out = command("finetune", run, "--data", spec, *other)[1]
+    tuned, told = Path(json.loads(out)["folder"]), noted(Path(json.loads(out)["folder"]))
+    seen = sum(told[link] in "12" for link, part in before.items() if part == "0")
+    assert json.loads((tuned / "start_from.json").read_text())["seen"] == seen > 0
+    assert f"had {seen} of the" in caplog.text
+    assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is True
+    zoo.save(zoo.load(run), tmp_path / "saved")
+    out = command("finetune", tmp_path / "saved", "--data", spec, *quick)[1]
+    tuned = json.loads(out)["folder"]
+    assert "has changed since the weights were trained" in caplog.text
+    assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is None
+
+
+def noted(run):
+    """The part of each link of a run by its id."""
+    told = json.loads((run / "nodes.json").read_text())
+    (parts,) = told["parts"].values()
+    return dict(zip(told["ids"], parts, strict=True))
 
 
 def test_a_split_that_is_named_counts_and_says_what_was_seen(run):

@@ -155,7 +155,7 @@ def test_features_are_matched_by_name():
         zoo.predict(model, graph(wide, [0, 1, 0, 1]))
 
 
-def test_classes_are_matched_by_name():
+def test_classes_are_matched_by_name(caplog):
     labels = ["cat", "dog", "owl"]
     model = linear([[1, 0], [0, 1], [-1, -1]], task="node-classification", labels=labels)
     x, y = [[1, 0], [0, 1], [-1, -1], [0, 5]], [0, 1, 2, 0]
@@ -163,8 +163,12 @@ def test_classes_are_matched_by_name():
     assert zoo.evaluate(model, own) == 0.5
     fewer = graph(x, [0, 1, -1, 0], labels=("dog", "owl"))
     assert zoo.evaluate(model, fewer) == pytest.approx(1 / 3)  # only the last is a dog
-    with pytest.raises(ZooError, match="not trained on: ape"):
-        zoo.evaluate(model, graph(x, y, labels=("cat", "ape", "owl")))
+    with_ape = graph(x, y, labels=("cat", "ape", "owl"))
+    assert zoo.evaluate(model, with_ape) == pytest.approx(1 / 3)  # the first is a cat
+    assert "1 nodes are of classes that the model was not trained on, and are left" in caplog.text
+    assert "out: ape; it knows cat, dog, owl" in caplog.text
+    with pytest.raises(ZooError, match="only classes that the model was not trained on: ape, bat"):
+        zoo.evaluate(model, graph(x, [0, 1, -1, 0], labels=("ape", "bat")))
     unnamed = linear([[1, 0], [0, 1]], task="node-classification")
     with pytest.raises(ZooError, match="class 2; the model knows 2"):
         zoo.evaluate(unnamed, graph(x, y))
@@ -581,6 +585,10 @@ def test_a_table_of_training_is_divided_as_then_until_it_changes(tmp_path, comma
     assert (test["nodes"], test["score"], test["seen"]) == (12, row["test"], False)
     assert found("all")["seen"] and not caplog.text
     table.write_text("\n".join(["id,x,z,label", *rows[::-1]]))
+    test = found("test")
+    assert (test["nodes"], test["score"], test["seen"]) == (12, row["test"], False), "by their ids"
+    assert found("all")["seen"] and "has changed since" not in caplog.text
+    Path(run["folder"], "nodes.json").unlink()  # as in a run of a former version
     assert found("test")["seen"]
     assert "own, or its split, has changed since the weights were trained on it" in caplog.text
 
@@ -606,6 +614,9 @@ def test_a_split_whose_files_have_changed_is_not_taken_for_that_of_training(
     divide(range(40, 60), range(20, 40), range(20))
     code, _, said = command(*given)
     assert code == 2 and "train.txt is another file" in said
+    assert not json.loads(command(*given, "--data", table)[1])["seen"]
+    assert "the 20 nodes are measured that were of the part test of the training" in caplog.text
+    Path(folder, "nodes.json").unlink()
     assert json.loads(command(*given, "--data", table)[1])["seen"]
     assert "own, or its split, has changed since the weights were trained on it" in caplog.text
 
@@ -645,7 +656,8 @@ def trained(tmp_path, folder, **options):
 
 
 def scored(run, data, part="all"):
-    return evaluate_part(zoo.load(run), str(data), part, folder=run)
+    spec = data if isinstance(data, dict) else str(data)
+    return evaluate_part(zoo.load(run), spec, part, folder=run)
 
 
 @pytest.mark.parametrize("columns", ["age", "age, size", ["age"]])
@@ -669,7 +681,52 @@ def test_a_copy_is_divided_as_then_and_seen_wherever_it_lies(tmp_path, monkeypat
     assert (found["score"], found["nodes"], found["seen"]) == (row["test"], 12, False)
     assert scored(run, copy)["seen"] and scored(run, copy, "train")["seen"]
     (copy / "nodes.csv").write_text((copy / "nodes.csv").read_text().replace("n0,0", "n0,1"))
-    assert scored(run, copy, "val")["nodes"] == 12  # of 60, 20, 20
+    assert scored(run, copy, "val")["nodes"] == 6  # of 70, 10, 20, by their ids
+    assert scored(run, {"name": str(copy), "split": "ratio-60-20-20"}, "val")["nodes"] == 12
+
+
+def test_a_part_of_a_graph_that_has_grown_is_that_of_training(tmp_path, command, caplog):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    bigger = grown(tmp_path / "bigger", range(4, 100))
+    parts = zoo.predict(zoo.load(run), str(bigger)).parts
+    for part in PARTS:
+        caplog.clear()
+        found = scored(run, bigger, part)
+        assert found["nodes"] == parts.count(part) and found["seen"] is (part == "train")
+        said = f"of bigger the {found['nodes']} nodes are measured that were of the part {part} of"
+        assert said in caplog.text and f"the {96 - found['nodes']} others" in caplog.text
+    test = [node for node, part in zip(range(4, 100), parts, strict=True) if part == "test"]
+    assert found["score"] == zoo.evaluate(zoo.load(run), str(bigger), part="test")
+    assert scored(run, grown(tmp_path / "those", test))["score"] == found["score"]
+    few = grown(tmp_path / "few", [node for node in range(99) if node not in test])
+    with pytest.raises(ZooError, match="few no nodes with a label were of the part test"):
+        scored(run, few, "test")
+    assert scored(run, grown(tmp_path / "rest", range(60, 100)), "test")["nodes"] == 8  # dealt
+    code, out, _ = command("evaluate", run, "--data", bigger, "--part", "test", "--only-new")
+    assert code == 0 and " test nodes of bigger." in out, "of those that are dealt"
+
+
+def test_nodes_of_classes_that_training_had_not_are_left_out(tmp_path, command):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    table = grown(tmp_path / "more", range(80)) / "nodes.csv"
+    told = pd.read_csv(table)
+    told.loc[60:, "label"] = "c"
+    told.to_csv(table, index=False)
+    code, out, said = command("evaluate", run, "--data", table.parent, "--json")
+    found = json.loads(out)
+    assert (found["nodes"], [row["class"] for row in found["per_class"]]) == (60, ["a", "b"])
+    assert said.count("more: 20 nodes are of classes that the model was not trained on") == 1
+    code, _, said = command("evaluate", run, "--data", table.parent, "--only-new")
+    assert code == 2 and "no nodes have a label that the model knows" in said
+
+
+def test_that_no_node_is_new_is_said(tmp_path, command):
+    run, _ = trained(tmp_path, folder := grown(tmp_path / "own", range(60)))
+    for words in ((), ("--part", "test")):
+        code, _, said = command("evaluate", run, "--data", folder, "--only-new", *words)
+        assert code == 2 and "of this part of own no nodes with a label are new" in said
+    for y in (torch.empty(0, dtype=torch.int64), torch.empty(0, 3)):
+        assert labelled(y).shape == (0,)
 
 
 def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog):
@@ -688,6 +745,28 @@ def test_nodes_of_training_are_known_in_a_graph_that_has_grown(tmp_path, caplog)
     noted.write_text(json.dumps(told))
     assert scored(run, tmp_path / "rest")["seen"]  # in a run of a former version that is lost
     assert not caplog.text
+
+
+def test_what_weights_outside_of_a_run_were_trained_on_is_not_known(tmp_path, command, caplog):
+    run, _ = trained(tmp_path, grown(tmp_path / "own", range(60)))
+    saved, edges = tmp_path / "saved", "source,target\nn0,n61\n"
+    bigger = grown(tmp_path / "bigger", range(70), edges)
+    zoo.save(zoo.load(run), saved)
+    found = json.loads(command("evaluate", saved, "--data", bigger, "--json")[1])
+    assert found["seen"] is None and found["nodes"] == 70
+    said = " ".join(command("evaluate", saved, "--data", bigger)[1].split())
+    assert "Nothing says whether the weights were trained on some of these nodes; if they" in said
+    assert scored(saved, tmp_path / "own")["seen"] is True, "by its content"
+    assert scored(run, bigger)["seen"] is True
+    caplog.clear()
+    for data in (str(bigger), zoo.load_graph(bigger, columns="age,size")):
+        zoo.evaluate(zoo.load(saved), data)
+    assert caplog.text.count("nothing says whether the model was trained on some of these") == 2
+    quick = ("train.epochs=1", "--runs", tmp_path / "tuned", "--quiet", "--json")
+    tuned = json.loads(command("finetune", saved, "--data", bigger, *quick)[1])["folder"]
+    assert f"nothing says whether {saved} was trained on some" in caplog.text
+    assert json.loads(Path(tuned, "start_from.json").read_text())["seen"] is None
+    assert json.loads(command("evaluate", tuned, "--json")[1])["seen"] is None, "carried on"
 
 
 def test_fine_tuning_on_a_graph_that_has_grown_tells_what_was_seen(tmp_path, caplog):

@@ -131,3 +131,33 @@ def test_what_is_no_list_of_columns_is_refused(tmp_path):
         np.savez(path, **{**arrays, "learnt_columns": np.array(text)})
         with pytest.raises(zoo.ZooError, match="`learnt_columns` is not what is learnt of columns"):
             zoo.load_graph(path)
+
+
+def test_numbers_in_another_unit_are_told(tmp_path, command, caplog):
+    spec = {"name": write(tmp_path / "old"), **STANDARD}
+    _, folder = trained(spec, tmp_path / "runs")
+    other, same = write(tmp_path / "other", seed=1), write(tmp_path / "same", seed=2)
+    table = Path(other) / "nodes.csv"
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    rows = [rows[0], *([id, f"{float(income) / 1000}", *rest] for id, income, *rest in rows[1:])]
+    table.write_text("\n".join(map(",".join, rows)))
+    caplog.clear()
+    assert command("evaluate", folder, "--data", same)[0] == 0 and not caplog.text
+    code, _, said = command("predict", folder, "--data", other, "--out", tmp_path / "all.csv")
+    told = "other: numbers lie far from those of training, as in another unit: income is 55 ±"
+    assert code == 0 and told in " ".join(said.split()) and "and was 56,626 ±" in said
+    quick = ("train.epochs=1", "--runs", tmp_path / "tuned", "--quiet")
+    assert told in " ".join(command("finetune", folder, "--data", other, *quick)[2].split())
+
+
+def test_numbers_of_a_matrix_in_another_unit_are_told(caplog):
+    x = np.random.default_rng(0).normal(50, 10, (60, 5))
+    data = zoo.Dataset.from_arrays([[0, 1]], x, np.arange(60) % 2, feature_names=[*"abcde"])
+    model = zoo.create_model("mlp", 5, 2, dim=4)
+    moments = np.stack([x.mean(axis=0), x.std(axis=0)]).tolist()
+    model.about = zoo.registry.About(features=5, transform="standard", moments=moments)
+    zoo.predict(model, data)
+    assert "lie far from" not in caplog.text
+    zoo.predict(model, dataclasses.replace(data, x=data.x * torch.tensor([1, 9, 9, 9, 9.0])))
+    assert "unit: b is 4" in caplog.text and "; and 1 more." in caplog.text
+    assert caplog.text.count(" and was ") == 3

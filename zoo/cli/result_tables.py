@@ -139,6 +139,11 @@ def score(result: dict[str, Any]) -> None:
     unit, count = ("pairs", result["pairs"]) if pairs else (result["unit"], result["nodes"])
     how = f" By {result['beams']} beams, {result['signature']}." if pairs else ""
     seen = f" {unit.capitalize()} that it was trained on are among them." if result["seen"] else ""
+    if result["seen"] is None:
+        seen = (
+            f" Nothing says whether the weights were trained on some of these {unit}; if they "
+            "were, the score is too good."
+        )
     out.print(
         plain(
             f"{result['metric']} {figure(result['score'])} on {count:,} {part}{unit} of "

@@ -277,8 +277,9 @@ def evaluate(
     part: Annotated[
         str | None,
         typer.Option(
-            help="train, val, test or all. Left out, it is test where the weights were trained, "
-            "and on other graphs all nodes with a label."
+            help="train, val, test or all; of a table that has grown, the nodes that were of this "
+            "part in training. Left out, it is test where the weights were trained, and on other "
+            "graphs all nodes with a label."
         ),
     ] = None,
     batch_size: BatchSize = None,

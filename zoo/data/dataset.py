@@ -596,7 +596,7 @@ def make_dataset(
 def labelled(y: Tensor) -> Tensor:
     """Return which rows of labels (N,) or targets (N, T) say anything, (N,) bool."""
     known = y.isfinite() if y.is_floating_point() else y >= 0
-    return known.reshape(len(y), -1).any(dim=1)
+    return known.flatten(1).any(dim=1) if known.ndim > 1 else known
 
 
 def unknown_but(y: Tensor, nodes: Tensor) -> Tensor:

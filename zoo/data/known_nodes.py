@@ -1,4 +1,7 @@
-"""The nodes that a run had, and which part of its split each was in: `nodes.json` of its folder."""
+"""What a run had, and which part of its split each was in: `nodes.json` of its folder.
+
+That are nodes, graphs of a set, or links, each by an id.
+"""
 
 import json
 from collections.abc import Mapping

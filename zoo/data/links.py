@@ -17,7 +17,7 @@ from zoo.config.options import Spec
 from zoo.config.recipe import word
 from zoo.data.dataset import Dataset, part_numbers
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.splits import PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
+from zoo.data.splits import KEPT, PAIRS, SPLITS, TIME_SPLITS, Split, split_files, split_problems
 from zoo.data.summary import summary
 from zoo.data.tables.nodes_and_edges import edge_parts
 from zoo.data.tables.read import (
@@ -44,7 +44,7 @@ from zoo.system.files import user_path
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import LinkTask
 
-RANDOM = tuple(word for word in SPLITS if word.startswith(("ratio", "folds")))
+RANDOM = tuple(word for word in SPLITS if word.startswith(("ratio", "folds", KEPT)))
 """The splits that any links have."""
 
 SPLIT = "ratio-85-5-10"
@@ -89,7 +89,6 @@ class LinkData:
     classes: ClassVar[int] = 1
     published: ClassVar[None] = None
     labels: ClassVar[None] = None
-    ids: ClassVar[None] = None
     groups: ClassVar[None] = None
     kinds: ClassVar[None] = None
 
@@ -144,6 +143,12 @@ class LinkData:
     def y(self) -> Tensor:
         """(M,) int64, all 0."""
         return torch.zeros(len(self.links.pairs), dtype=torch.int64)
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """(M,) text: the ids of both ends of a link, the same whichever way it leads."""
+        first, second = np.sort(self.names(self.links.pairs).astype(str), axis=1).T
+        return np.char.add(np.char.add(first, "\t"), second)
 
     def with_graph(self, spec: Spec) -> LinkData:
         """Return the data set as it is: its links are those of its graph."""

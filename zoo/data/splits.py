@@ -540,8 +540,8 @@ def keep_parts(
 ) -> Indices:
     """Leave nodes that a run had in their parts, and deal the new ones: for a graph that grows.
 
-    Nodes are known by their ids; those without ids by their numbers. One that had no label then is
-    new; one that had one and was in no part stays in none.
+    Nodes are known by their ids, links by those of both ends; without ids by their numbers. One
+    that had no label then is new; one that had one and was in no part stays in none.
 
     Args:
         run: the folder of a seed of the run, `runs/NAME/seed-0`.
@@ -781,9 +781,10 @@ def split_of(data: Any, spec: Spec, seed: int) -> Split:
     if name == "benchmark":
         check_built_in_split(data)
         masks = masks or (data.published and data.published())
+    ids = None if data.unit == "links" and name != KEPT else data.ids  # made where they are needed
     return make_split(
         spec, data.y, masks, seed=seed, overlap=data.overlap, times=data.times,
-        groups=data.groups, ids=data.ids, kinds=getattr(data, "kinds", None),
+        groups=data.groups, ids=ids, kinds=getattr(data, "kinds", None),
         smiles=getattr(data, "smiles", None), unit=data.unit,
     )  # fmt: skip
 

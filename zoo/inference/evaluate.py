@@ -1,5 +1,6 @@
 """Trained weights measured on a graph, or a part of it: what `zoo evaluate` does."""
 
+import functools
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from zoo.config.metadata import About
 from zoo.config.options import Spec
 from zoo.config.recipe import divide
 from zoo.data import Dataset
+from zoo.data.known_nodes import read_known_or_none
 from zoo.data.load import DATASETS, load_data
 from zoo.data.load.named import path_of
 from zoo.data.load.readers import dataset_reader, graph_reader
@@ -30,19 +32,24 @@ from zoo.inference.training_data import (
     as_trained,
     dataset_of_run,
     is_seen,
+    known_parts,
+    may_be_known,
     new_nodes,
     part_is_seen,
     parts_in_training,
     same_nodes,
     spec_of_training,
+    split_from_start,
     trained_nodes,
     training_part,
+    training_spec,
     training_split,
 )
 from zoo.registry import Model
 from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
+from zoo.weights.files import CONFIG
 
 _LOG = logging.getLogger(__name__)
 
@@ -68,7 +75,7 @@ def evaluate(
         data: a graph with labels, or its name, as in `predict`; None: what it was trained on, of
             which the test part is measured, as `zoo evaluate` does.
         nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
-            a warning says if the model was trained on some.
+            a warning says if the model was, or may have been, trained on some.
         part: `train`, `val` or `test` of the training of the weights, or `all`, in the place of
             nodes.
         batch_size: as in `predict`.
@@ -124,7 +131,16 @@ def _warn_of_training(model: Model, data: Any, answer: Answers) -> None:
     """Warn where the score of all nodes is one of nodes that the weights were trained on."""
     if model.folder is None or len(answer.seen.y) > len(answer.y):
         return
-    parts = parts_in_training(model, model.folder, spec_of(data), answer.seen)
+    spec = spec_of(data)
+    parts = parts_in_training(model, model.folder, spec, answer.seen)
+    if parts is None and (model.folder / CONFIG).is_file():
+        training = Training(model.about, training_spec(model.folder), model.folder)
+        spec = spec and divide(as_trained(spec, training.spec), ("split",))[0]
+        if may_be_known(training, spec, answer.seen) is None:
+            _LOG.warning(
+                "nothing says whether the model was trained on some of these %s; if it was, the "
+                "score is too good.", answer.seen.unit,
+            )  # fmt: skip
     if parts and (count := parts.count("train")):
         _LOG.warning(
             "%d of these %s are those that the model was trained on; give `nodes`, or write "
@@ -151,8 +167,9 @@ def evaluate_part(
         model: as `zoo.load` gives it.
         spec: the graph, as a recipe names it, `split` included; None: the one that the model was
             trained on. That one is split as in training, unless `split` is given.
-        part: `train`, `val`, `test` or `all`; None: `test` on the graph of training, and of links,
-            else `all`.
+        part: `train`, `val`, `test` or `all`, of other data the nodes that were of this part in
+            training, if its run has noted them, unless `split` is given; None: `test` on the graph
+            of training, and of links, else `all`.
         batch_size: as in `zoo.predict`.
         layerwise: as in `zoo.predict`.
         only_new: of the part the nodes alone that training has not seen, as in `zoo.predict`.
@@ -164,8 +181,8 @@ def evaluate_part(
 
     Returns:
         `data`, `part`, `nodes` (how many had a label), `unit` (what these are), `metric`, `score`,
-        `seen`: whether the model was, or may have been, trained on some of them, and `per_class`,
-        as `zoo.inference.predict.per_class` gives it.
+        `seen`: whether the model was, or may have been, trained on some of them, None where nothing
+        says it, and `per_class`, as `zoo.inference.predict.per_class` gives it.
         For translations `pairs` instead of nodes, and how they were made and measured.
 
     Raises:
@@ -193,9 +210,11 @@ def evaluate_part(
     compared, _ = divide(compared, ("split",))
     data, split_then = load_data(spec), training_split(compared, training)
     if about.task == LINKS:
-        on = links_as_trained(model, data, split.get("split"))
+        known = folder and (lambda links: split_from_start(str(folder), compared, links))
+        on = links_as_trained(model, data, {**(split_then or {}), **split}.get("split"), known)
         seen = _links_are_seen(model, training, compared, split_then, on, part)
         return {**evaluate_links(model, on, part, device=device), "seen": seen}
+    is_divided = bool(split) or split_then is not None or only_new
     split = {**(split_then or {}), **split}.get("split", data.split)
     if data.task in (FORECASTING, TRANSLATION):
         _check_no_graph(data, {"--layerwise": layerwise, "--only-new": only_new})
@@ -204,7 +223,7 @@ def evaluate_part(
         train = trained_nodes(about, split_then, data)  # snapshots
         if train is None:
             return {**result, "seen": part_is_seen(training, spec, data, part)}
-        snapshots = _nodes_of_part(model, data, split, part)
+        snapshots = nodes_of_part(model, data, split, part)
         return {**result, "seen": bool(torch.isin(snapshots, train).any())}
     if data.task == TRANSLATION:
         from zoo.sequences.translate import evaluate_pairs
@@ -213,16 +232,22 @@ def evaluate_part(
         how = {key: value for key, value in how.items() if value is not None}
         result = evaluate_pairs(model, data, part, device=device, **how)
         return {**result, "seen": part_is_seen(training, spec, data, part)}
-    nodes = _nodes_of_part(model, data, split, part)
+    known = {} if is_divided or part == "all" else _known_parts(training, compared, data, part)
+    own = known.get if known else functools.partial(nodes_of_part, model, data, split)
+    nodes = own(part)
     kept = _new_of(nodes, data, folder) if only_new else torch.arange(len(nodes))
-    learns = any(True for _ in model.parameters())  # not by closed forms, see `Model.context`
+    learns = _learns_of_nodes(model, training)
     seen = learns and is_seen(training, compared, split_then, data, nodes[kept], part)
-    rows, places, context = rows_of_part(model, data, split, part, of_run)
+    rows, places, context = rows_of_part(model, data, nodes, of_run)
     given = model.context and part != "all" and rows is data
-    given = _nodes_of_part(model, data, split, "train") if given else None
+    given = own("train") if given else None
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device, "given": given}
     answer = answers(model, rows, context=context, **how)
     logits, y, task = answer.logits[places[kept]], answer.y[places[kept]], answer.task
+    if not labelled(y).any():
+        raise ZooError(
+            f"of this part of {data.name} no {data.unit} have a label that the model knows."
+        )
     about = About() if model.any_graph else about  # of the data of training, which are others
     _warn_of_metric(about, task)
     return {
@@ -236,6 +261,37 @@ def evaluate_part(
         "seen": seen,
         "per_class": per_class(task.name, logits, y, class_names(about, data)),
     }
+
+
+def _known_parts(training: Training, spec: Spec, data: Dataset, part: str) -> dict[str, Tensor]:
+    """Return the nodes of each part of a training that are among data, if a run has noted some.
+
+    Raises:
+        ZooError: none of them with a label was of the part that is measured.
+    """
+    known = known_parts(training, spec, data)
+    if known:
+        labels = int(labelled(data.y).sum())
+        if not len(known[part]):
+            raise ZooError(
+                f"of {data.name} no {data.unit} with a label were of the part {part} of the "
+                "training; choose another, or name a split, such as `split=ratio-60-20-20`."
+            )
+        _LOG.warning(
+            "of %s the %s %s are measured that were of the part %s of the training, and not the %s "
+            "others with a label.", data.name, f"{len(known[part]):,}", data.unit, part,
+            f"{labels - len(known[part]):,}",
+        )  # fmt: skip
+    return known
+
+
+def _learns_of_nodes(model: Model, training: Training) -> bool:
+    """Return whether a model may have learnt of a user's nodes: not by closed forms, see `context`.
+
+    Nor has one that answers for any graph, where nobody has fine-tuned it.
+    """
+    begun = model.any_graph and training.spec is None
+    return not begun and any(True for _ in model.parameters())
 
 
 def _warn_of_metric(about: About, task: Task) -> None:
@@ -278,18 +334,21 @@ def _links_are_seen(
     split: dict[str, Any] | None,
     on: TrainingData,
     part: str,
-) -> bool:
-    """Return whether some links of a part were learnt; of other data by the ids of their nodes."""
+) -> bool | None:
+    """Return whether some links of a part were learnt; of other data by the ids of their nodes.
+
+    None where nothing says it.
+    """
     rows, links = getattr(on.split, part), on.data
-    if is_seen(training, spec, split, links, rows, part):
-        return True
-    if split is not None or links.nodes.ids is None:
-        return False
+    seen = is_seen(training, spec, split, links, rows, part)
+    noted = training.folder is not None and read_known_or_none(training.folder) is not None
+    if seen is not None or split is not None or noted or links.nodes.ids is None:
+        return seen  # a run of a former version has noted no links, which its data tell
     try:
-        then, _ = divide(spec_of_training(training.about, training.spec), ("split",))
-        before = links_as_trained(model, load_data(then))
+        then, own = divide(spec_of_training(training.about, training.spec), ("split",))
+        before = links_as_trained(model, load_data(then), own.get("split"))
     except ZooError:  # the data of training are not here
-        return False
+        return None
     pairs = before.data.links.pairs[before.split.train]
     learnt = {frozenset(map(str, pair)) for pair in before.data.names(pairs)}
     measured = links.names(links.links.pairs[rows])
@@ -319,18 +378,16 @@ def _check_labels(spec: Spec, trained_on: Spec | None) -> None:
 
 
 def rows_of_part(
-    model: Model, data: Dataset, split: Spec, part: str, trained_on: Spec | None = None
+    model: Model, data: Dataset, nodes: Tensor, trained_on: Spec | None = None
 ) -> tuple[Dataset, Tensor, Dataset | None]:
     """Return the rows that a model reads to answer for a part, which of them it is, and a context.
 
     Args:
         model: as `zoo.load` gives it.
         data: one graph, or samples.
-        split: which says what the parts are.
-        part: `train`, `val`, `test` or `all`.
+        nodes: those of the part, (n,).
         trained_on: the graph of training as the run's own recipe names it.
     """
-    nodes = _nodes_of_part(model, data, split, part)
     inductive = training_part(model, trained_on)
     if inductive is None:
         return data, nodes, None
@@ -343,7 +400,7 @@ def rows_of_part(
     return data.part(seen), places[nodes], None
 
 
-def _nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
+def nodes_of_part(model: Model, data: Dataset, split: Spec, part: str) -> Tensor:
     """Return the nodes (n,) of a part, split by the seed of training."""
     if part == "all":
         return torch.arange(len(data.y))

@@ -6,7 +6,7 @@ The model sees the whole graph that it is given: all links that are known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from zoo.config.options import Spec, pick
+from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.links import LinkData, node_places, read_node_pairs
-from zoo.data.splits import split_of
+from zoo.data.splits import KEPT, log_kept_nodes, split_of
 from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
@@ -205,13 +206,20 @@ def _table(data: Dataset, pairs: Tensor, likely: Tensor) -> DataFrame:
     return DataFrame({"source": names[:, 0], "target": names[:, 1], "probability": likely})
 
 
-def links_as_trained(model: Model, data: Dataset, split: Spec | None = None) -> TrainingData:
+def links_as_trained(
+    model: Model,
+    data: Dataset,
+    split: Spec | None = None,
+    known: Callable[[LinkData], Spec | None] | None = None,
+) -> TrainingData:
     """Return the links of a graph, made, divided and encoded as in the training of a model.
 
     Args:
         model: trained by `task: link-prediction`.
         data: a graph with the features of training.
         split: of its links; None: that of training.
+        known: returns the split in which links that the weights know keep their part, or None; it
+            counts where no split is given.
 
     Raises:
         ZooError: the graph has other features, or few links, or the split is none of links.
@@ -222,8 +230,12 @@ def links_as_trained(model: Model, data: Dataset, split: Spec | None = None) -> 
     nodes = match_graph(model, data)
     dataset = recipe.get("dataset")
     then = dataset.get("split") if isinstance(dataset, dict) else None
+    if then is not None and word(then) == KEPT:  # by a run that may be gone
+        then = then.get("new")
     # What is learnt of columns is what training has learnt.
     links = LinkData.of(dataclasses.replace(nodes, columns=None), how, split or then)
+    if split is None and known is not None and (split := known(links)):
+        log_kept_nodes(split, links)
     own = split_of(links, split or then or links.split, about.seed or 0)
     links = links.trained_on(own.train).encoded(
         lambda graph: pick(ENCODINGS, about.encoding, graph)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -19,6 +20,7 @@ from zoo.data import Dataset
 from zoo.data.canonical import concatenate_graphs
 from zoo.data.files.graph_arrays import OF_LABELS
 from zoo.data.samples import Samples
+from zoo.data.tables.encode import far_from_training
 from zoo.encodings import Encoder
 from zoo.errors import ZooError
 from zoo.nn.readouts import VIRTUAL_NODE
@@ -89,6 +91,10 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
                 f"{data.name}: its features were transformed by {data.transform!r}, those that the "
                 f"model was trained on by {about.transform!r}; load the graph without `features`."
             )
+        if about.moments is not None:
+            names = data.feature_names or [f"column {place}" for place in range(about.features)]
+            scale = np.array(about.moments)
+            _warn_of_far(data, far_from_training(names, data.x.numpy(), *scale))
         return data.transformed(about.transform, _moments(about, data))
     if about.moments and data.moments is not None and data.moments.tolist() != about.moments:
         _LOG.warning(
@@ -99,9 +105,21 @@ def match_columns(model: Model, data: Dataset) -> Dataset:
 
 
 def warn_of_unseen(data: Dataset | Samples, learnt: Sequence[Any]) -> None:
-    """Name categories in the columns of data that are none of those that were learnt."""
-    for unseen in getattr(data.columns, "unseen", lambda learnt: ())(learnt):
+    """Name categories, and numbers of another size, in columns of data that training had not."""
+    nothing = lambda learnt: []  # noqa: E731
+    for unseen in getattr(data.columns, "unseen", nothing)(learnt):
         _LOG.warning("%s: %s.", data.name, unseen)
+    _warn_of_far(data, getattr(data.columns, "far_from_training", nothing)(learnt))
+
+
+def _warn_of_far(data: Dataset | Samples, phrases: list[str]) -> None:
+    """Say which numbers lie so far from those of training that their unit may have changed."""
+    if phrases:
+        more = f"; and {len(phrases) - 3:,} more" if len(phrases) > 3 else ""
+        _LOG.warning(
+            f"{data.name}: numbers lie far from those of training, as in another unit: "
+            f"{'; '.join(phrases[:3])}{more}."
+        )
 
 
 def _check_task(model: Model, data: Dataset) -> None:
@@ -224,8 +242,10 @@ def _with_graph_of_training(data: Dataset, about: About) -> Dataset:
 def match_labels(model: Model, data: Dataset) -> Tensor:
     """Return the labels of a data set as class numbers of the model, matched by name where known.
 
+    Labels of classes that the model does not know are -1.
+
     Raises:
-        ZooError: the data set has classes or targets that the model does not know.
+        ZooError: the data set has targets that the model does not know, or no class that it knows.
     """
     ours, theirs = model.about.labels, data.labels
     classes = model.config["out_dim"] if data.task not in (BINARY, GRAPH_BINARY) else 2
@@ -239,14 +259,32 @@ def match_labels(model: Model, data: Dataset) -> Tensor:
         raise ZooError(
             f"{data.name} has the targets {shortened(list(theirs))}; not {shortened(ours)}."
         )
-    used = [theirs[number] for number in data.y.unique().tolist() if number >= 0]
-    if unknown := [name for name in used if name not in ours]:
-        raise ZooError(
-            f"{data.name} has classes that the model was not trained on: {shortened(unknown)}; it "
-            f"knows {shortened(ours)}. Fine-tune it with `zoo finetune`, or leave their labels out."
-        )
     numbers = torch.tensor([ours.index(name) if name in ours else -1 for name in (*theirs, "")])
-    return numbers[data.y]  # -1, unknown, is the last
+    y = numbers[data.y]  # -1, unknown, is the last
+    if (data.y >= 0).any() and not (y >= 0).any():
+        used = [theirs[number] for number in data.y.unique().tolist() if number >= 0]
+        raise ZooError(
+            f"{data.name} has only classes that the model was not trained on: {shortened(used)}; "
+            f"it knows {shortened(ours)}. Fine-tune it with `zoo finetune`."
+        )
+    return y
+
+
+def warn_of_other_classes(model: Model, data: Dataset, y: Tensor) -> None:
+    """Say how many labels of data are of classes that a model does not know.
+
+    Args:
+        model: which reads the data.
+        data: with its own labels.
+        y: what `match_labels` makes of these.
+    """
+    if y.ndim == 2 or y.is_floating_point() or not len(others := data.y[(data.y >= 0) & (y < 0)]):
+        return
+    unknown = shortened([data.labels[number] for number in others.unique().tolist()])
+    _LOG.warning(
+        f"{data.name}: {len(others):,} {data.unit} are of classes that the model was not trained "
+        f"on, and are left out: {unknown}; it knows {shortened(model.about.labels)}."
+    )
 
 
 def _check_class_numbers(about: About, data: Dataset, classes: int) -> None:

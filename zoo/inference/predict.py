@@ -32,7 +32,13 @@ from zoo.data.summary import MOST
 from zoo.errors import ZooError, brief
 from zoo.graphs.sampling import check_neighbours
 from zoo.graphs.spmm import place
-from zoo.inference.matching import class_names, known_labels, match_features, match_labels
+from zoo.inference.matching import (
+    class_names,
+    known_labels,
+    match_features,
+    match_labels,
+    warn_of_other_classes,
+)
 from zoo.inference.training_data import (
     given_nodes,
     new_nodes,
@@ -488,6 +494,7 @@ def answers(
             f"{{name: ..., task: {task.name}}} if that is what its labels are."
         )
     y, first = match_labels(model, seen), len(seen.y) - len(data.y)
+    warn_of_other_classes(model, seen, y)
     values, _ = run_inference(model, seen, logits, batch_size, layerwise, device)
     return Answers(values[first:], y[first:], task, seen)
 

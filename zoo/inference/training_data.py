@@ -46,7 +46,7 @@ from zoo.errors import ZooError
 from zoo.inference.matching import class_names, known_labels
 from zoo.registry import Model
 from zoo.tasks.labels import GRAPH_METRICS, GRAPHS, LINKS
-from zoo.weights.files import CONFIG, changed_files, read_config, sha256_of
+from zoo.weights.files import CONFIG, changed_files, read_config, read_json, sha256_of
 from zoo.weights.index import locate
 
 _LOG = logging.getLogger(__name__)
@@ -413,6 +413,24 @@ def split_from_start(weights: str, spec: Spec, data: Any) -> Spec | None:
     return {"name": KEPT, "run": str(training.folder.resolve()), "new": new}
 
 
+def known_parts(training: Training, spec: Spec, data: Any) -> dict[str, Tensor]:
+    """Return the labelled nodes (n,) of each part of a training that are among other data.
+
+    None, an empty mapping, where nothing says them, and for data with a split of their own.
+
+    Args:
+        training: that of the weights.
+        spec: of the data, without a split.
+        data: which the spec is of.
+    """
+    known = None if data.masks is not None else _match_known_nodes(training, spec, None, data)
+    if known is None or known[0].parts is None or not (known[1] >= 0).any():
+        return {}
+    nodes = labelled_nodes(data.y.numpy())
+    numbers = np.where(known[1] >= 0, known[0].parts[known[1]], LEFT_OUT)[nodes]
+    return {part: torch.from_numpy(nodes[numbers == place]) for place, part in enumerate(PARTS)}
+
+
 def _split_for_new_nodes(training: Training, data: Any) -> Spec:
     """Return the split of a training, where it is one for any nodes; else that of the data."""
     split = training.spec.get("split") if isinstance(training.spec, Mapping) else None
@@ -595,8 +613,10 @@ def is_seen(
     data: Dataset,
     nodes: Tensor,
     part: str,
-) -> bool:
+) -> bool | None:
     """Return whether weights were, or may have been, trained on some nodes; warn of a change.
+
+    None where nothing says it: the data may be those of training with other rows.
 
     Args:
         training: that of the weights.
@@ -609,24 +629,30 @@ def is_seen(
     known = _match_known_nodes(training, spec, split, data)
     train = _all_trained_nodes(training, known, split, data)
     seen = None if train is None else bool(torch.isin(nodes, train).any())
-    if split is None and seen is not False and _has_changed(spec, training):
+    noted = known is not None and known[0].trained is not None
+    if split is None and not noted and seen is not False and _has_changed(spec, training):
         _warn_of_change(data)
         return True
     if seen is None:
-        return part in ("all", "train") and _may_be_known(training, spec, data)
-    return seen
+        seen = may_be_known(training, spec, data)
+        return seen and (part in ("all", "train") or None)
+    return None if not seen and _starts_unknown(training.folder) else seen
 
 
-def part_is_seen(training: Training, spec: Spec, data: Any, part: str) -> bool:
-    """Return whether weights were, or may have been, trained on a part of series or of pairs."""
-    known = data.name == training.about.data or _may_be_known(training, spec, data)
-    return part in ("all", "train") and known
+def part_is_seen(training: Training, spec: Spec, data: Any, part: str) -> bool | None:
+    """Return whether weights were, or may have been, trained on a part of series or of pairs.
+
+    None where nothing says it.
+    """
+    known = data.name == training.about.data or may_be_known(training, spec, data)
+    return known and part in ("all", "train")
 
 
-def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> int:
+def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split]) -> int | None:
     """Warn where weights were trained, or may be, on what a fine-tuning from them is measured on.
 
-    Returns how many nodes of validation and test that are, as far as is known.
+    Returns how many nodes, or links, of validation and test that are, as far as is known; None
+    where nothing says it.
 
     Args:
         weights: which the fine-tuning starts from.
@@ -649,16 +675,10 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     noted = known is not None and known[0].trained is not None
     train = _all_trained_nodes(training, known, split, data)
     if train is None or (changed and not noted):
-        is_file = training.spec is not None and _name_of(training.spec) not in DATASETS
         if changed:
             _warn_of_change(data)
-        elif known is None and is_file and data.name == training.about.data:
-            _LOG.warning(
-                f"{data.name} is called like the data that {weights} was trained on, and nothing "
-                f"says which of its {data.unit} these were: scores are too good where some of them "
-                "are measured. Give the data a column of the split in which these are train."
-            )
-        return 0
+            return None
+        return 0 if known is not None else _warn_of_unknown(weights, training, spec, data)
     measured = torch.cat([torch.cat([split.val, split.test]) for split in splits]).unique()
     if seen := int(torch.isin(measured, train).sum()):
         which = f"{seen:,} of the {len(measured):,} {data.unit} of validation and test"
@@ -682,12 +702,35 @@ def warn_of_seen(weights: str, spec: Spec, data: Dataset, splits: Sequence[Split
     return seen
 
 
+def _warn_of_unknown(weights: str, training: Training, spec: Spec, data: Dataset) -> int | None:
+    """Warn where nothing says if weights were trained on some of the data, and return None; or 0.
+
+    Those that answer for any graph have learnt of no such data.
+    """
+    is_file = training.spec is not None and _name_of(training.spec) not in DATASETS
+    if is_file and data.name == training.about.data:
+        _LOG.warning(
+            f"{data.name} is called like the data that {weights} was trained on, and nothing "
+            f"says which of its {data.unit} these were: scores are too good where some of them "
+            "are measured. Give the data a column of the split in which these are train."
+        )
+        return None
+    any_graph = training.about.features is None
+    if any_graph or may_be_known(training, spec, data) is False:
+        return 0
+    _LOG.warning(
+        f"nothing says whether {weights} was trained on some of the {data.unit} of {data.name}; "
+        "scores are too good where some of them are measured."
+    )
+    return None
+
+
 def nodes_of(
     spec: Spec, data: Any, splits: Mapping[int, Split], weights: str | None
 ) -> dict[str, Any] | None:
     """Return the content of `nodes.json` of a run, None where it is not written.
 
-    It is written for a user's own graphs, and sets of graphs, of `MOST_NODES` at most.
+    It is written for a user's own graphs, their links, and sets of graphs, of `MOST_NODES` at most.
 
     Args:
         spec: of the data, without a split.
@@ -695,7 +738,11 @@ def nodes_of(
         splits: of each seed.
         weights: which the run starts from, or None.
     """
-    if data.unit not in ("nodes", "samples") or len(data.y) > MOST_NODES or not own_files(spec):
+    if (
+        data.unit not in ("nodes", "samples", "links")
+        or len(data.y) > MOST_NODES
+        or not own_files(spec)
+    ):
         return None
     parts = {
         seed: {part: getattr(split, part).numpy() for part in PARTS}
@@ -716,13 +763,14 @@ def _match_known_nodes(
     """Return the nodes that weights know, and which of them each node is (N,), -1 where none.
 
     By their numbers alone nodes are known where the data are those of training, or lie where these
-    lay. None where it is not known. Arguments as those of `is_seen`.
+    lay. None where it is not known, as of nodes where links were learnt. Arguments as those of
+    `is_seen`.
     """
     known = None if training.folder is None else read_known_or_none(training.folder)
-    if known is None:
+    if known is None or (training.about.task == LINKS) != (data.unit == "links"):
         return None
-    unnamed = known.ids is None and split is None
-    if unnamed and (spec is None or not _same_place(spec, training.spec)):
+    unnamed = getattr(data, "nodes", data).ids is None  # ids of links are those of their nodes
+    if unnamed and split is None and (spec is None or not _same_place(spec, training.spec)):
         return None
     places = known.places(data.ids, getattr(data, "kinds", None), len(data.y))
     return None if places is None else (known, places)
@@ -746,13 +794,31 @@ def _all_trained_nodes(
     return train
 
 
-def _may_be_known(training: Training, spec: Spec, data: Any) -> bool:
-    """Return whether data may be those of training: by their files, or named data by their name."""
+def may_be_known(training: Training, spec: Spec | None, data: Any) -> bool | None:
+    """Return whether data may be those of training: by their files, or named data by their name.
+
+    None where nothing tells a user's own data from those of training with other rows.
+
+    Args:
+        training: that of the weights.
+        spec: of the data, without a split; None: they are in memory.
+        data: which the spec is of.
+    """
+    about = training.about
     theirs = {"name": training.spec} if isinstance(training.spec, str) else training.spec or {}
     named = theirs.get("name") in DATASETS and not theirs.get("path")
-    if named or not own_files(spec) or not training.about.files:
-        return data.name == training.about.data
-    return _files_were_read(spec, training.about, any)
+    own = spec is None or bool(own_files(spec))
+    if about.data is not None and (named or not own or about.data in DATASETS):
+        return data.name == about.data
+    if own and spec is not None and about.files and _files_were_read(spec, about, any):
+        return True
+    return (about.data is not None and data.name == about.data and not about.files) or None
+
+
+def _starts_unknown(folder: Path | None) -> bool:
+    """Return whether a run began with weights of which nothing says what they were trained on."""
+    path = folder and folder.parent / "start_from.json"
+    return bool(path and path.is_file()) and read_json(path).get("seen", 0) is None
 
 
 def _has_changed(spec: Spec, training: Training) -> bool:

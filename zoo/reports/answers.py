@@ -13,7 +13,7 @@ from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.graphs.adjacency import degrees
 from zoo.inference import forecast
-from zoo.inference.evaluate import rows_of_part
+from zoo.inference.evaluate import nodes_of_part, rows_of_part
 from zoo.inference.matching import class_names
 from zoo.inference.predict import answers, embed, labelled, names_of, task_of
 from zoo.inference.training_data import spec_of_training
@@ -144,7 +144,8 @@ def answers_of(
 
 
 def _of_rows(model: Model, data, split, run: History, seed: int, how: dict) -> Answered:
-    rows, chosen, context = rows_of_part(model, data, split, "test", run.recipe["dataset"])
+    nodes = nodes_of_part(model, data, split, "test")
+    rows, chosen, context = rows_of_part(model, data, nodes, run.recipe["dataset"])
     result = answers(model, rows, context=context, **how)
     known = chosen[labelled(result.y[chosen])]
     logits, y = result.logits[known], result.y[known]
@@ -206,7 +207,8 @@ def _embedded(
     """Return the principal components of what the head reads of the test part."""
     from sklearn.decomposition import PCA
 
-    rows, chosen, context = rows_of_part(model, data, split, "test", run.recipe["dataset"])
+    nodes = nodes_of_part(model, data, split, "test")
+    rows, chosen, context = rows_of_part(model, data, nodes, run.recipe["dataset"])
     chosen = chosen[labelled(rows.y[chosen])]
     values = embed(model, rows, context=context, **how).values[chosen.numpy()]
     if min(values.shape) < 2:

@@ -505,8 +505,8 @@ def compare(
     `epochs` run, of the `seconds` of training and of the `best_epoch`, and whether training was
     `cut_short`; the `changes` of a baseline of default options, and those that left it `unreached`;
     whether it is of the `same_code`, `starts_from` other weights, and how many nodes of validation
-    and test these had `seen`; the `unreached_phase` of `Fit`; and what `compare_to_best` gives: the
-    `best`, `same_splits`, and the `difference` from the best.
+    and test these had `seen`, None where nothing says it; the `unreached_phase` of `Fit`; and what
+    `compare_to_best` gives: the `best`, `same_splits`, and the `difference` from the best.
 
     Args:
         entries: from `candidates`.
@@ -613,7 +613,7 @@ def _row(entry: Candidate, summary: dict[str, Any]) -> Row:
         "unreached": list(entry.unreached),
         "same_code": entry.same_code,
         "starts_from": entry.plan.start_from and entry.plan.start_from["weights"],
-        "seen": read_json(start).get("seen") or 0 if start.exists() else 0,
+        "seen": read_json(start).get("seen", 0) if start.exists() else 0,
         "budget": budget,
         "ways": {key: train.get(key) for key in WAYS},
         "loss": _on_one_line(train.get("loss")),
@@ -744,8 +744,11 @@ def other_notes(rows: list[Row], name: str = "recipe") -> Iterator[str]:
         "Began with trained weights, whose training is no part of the budget": [
             row for row in rows if row["starts_from"]
         ],
-        "Trained before on nodes of validation or test, so that scores may be too good": [
+        "Trained before on nodes or links of validation or test, so that scores may be too good": [
             row for row in rows if row["seen"]
+        ],
+        "Perhaps trained before on nodes or links of validation or test, which nothing says": [
+            row for row in rows if row["seen"] is None
         ],
         "Interrupted, not all seeds to their end": [row for row in rows if row["interrupted"]],
     }

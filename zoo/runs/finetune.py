@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoo.config.metadata import About
-from zoo.config.options import Spec
+from zoo.config.options import Spec, pick
 from zoo.config.recipe import divide, word
+from zoo.data.links import LinkData
 from zoo.data.load import load_data, usual_batching
 from zoo.errors import ZooError
 from zoo.inference.matching import warn_of_unseen
@@ -21,6 +22,7 @@ from zoo.inference.training_data import (
 from zoo.runs.prepare import reads_other_columns
 from zoo.runs.resolve import Plan, load_recipe, resolve
 from zoo.tasks.labels import LINKS, OF_GRAPHS
+from zoo.tasks.links import OF_RECIPES
 from zoo.weights.create import hint_imports
 from zoo.weights.files import CONFIG, read_config
 from zoo.weights.transfer import OF_ALL
@@ -134,7 +136,7 @@ def plan_finetuning(
                 data = load_data(plan.dataset)
         if not other_features and about.columns:
             warn_of_unseen(data, about.columns)
-        plan = _with_known_nodes(plan, folder, about, data)
+        plan = _with_known_nodes(plan, folder, data)
         scratch = _renamed(plan, f"{name}-from-scratch", start_from=None)
         plan = _renamed(plan, f"{name}-finetuned")
     rate = recipe["train"].get("lr")
@@ -152,10 +154,12 @@ def _new_classes(about: About, data: Any) -> list[str]:
     return [] if len(new) == len(data.labels) else new
 
 
-def _with_known_nodes(plan: Plan, folder: Path, about: About, data: Any) -> Plan:
-    """Return a plan in which nodes that the weights know keep their part, from scratch as well."""
-    if plan.split is not None or plan.task is not None or about.task == LINKS:
+def _with_known_nodes(plan: Plan, folder: Path, data: Any) -> Plan:
+    """Return a plan in which what the weights know keeps its part, from scratch as well."""
+    if plan.split is not None:
         return plan
+    if plan.task is not None:
+        data = LinkData.of(data.with_graph(plan.graph), pick(OF_RECIPES, plan.task))
     kept = split_from_start(str(folder), plan.dataset, data)
     if kept is None:
         return plan

@@ -35,13 +35,13 @@ from zoo.data.splits import (
 from zoo.encodings import Encoder, flip_signs
 from zoo.errors import ZooError
 from zoo.inference.matching import match_relations
-from zoo.inference.training_data import split_from_start, training_of
+from zoo.inference.training_data import split_from_start
 from zoo.nn.readouts import VIRTUAL_NODE
 from zoo.registry import MODELS, Model
 from zoo.runs.resolve import Plan
 from zoo.system.environment import PACKAGES, installed_version
 from zoo.system.files import user_path
-from zoo.tasks.labels import BLEU, CLASSIFICATION, GRAPHS, LINKS, OF_GRAPHS, SEQUENCES, TRANSLATION
+from zoo.tasks.labels import BLEU, CLASSIFICATION, GRAPHS, OF_GRAPHS, SEQUENCES, TRANSLATION
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.losses import OWN, class_weights
 from zoo.tasks.metrics import METRICS_OF
@@ -156,10 +156,8 @@ def _has_edges(graph) -> bool:
 
 
 def _usual_split(plan: Plan, data: Dataset) -> Spec:
-    """Return the split of a plan that names none: of nodes that weights know, that of these."""
+    """Return the split of a plan that names none: of what weights know, that of these."""
     weights = plan.start_from and plan.start_from["weights"]
-    if plan.task or (weights and training_of(weights).about.task == LINKS):
-        return data.split  # of links no parts are noted
     return (weights and split_from_start(weights, plan.dataset, data)) or data.split
 
 

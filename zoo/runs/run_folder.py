@@ -175,7 +175,7 @@ class RunFolder:
             self._write_text("recipe.yaml", text)
         self.read_recipe()
 
-    def write_start(self, start: Start, seen: int) -> None:
+    def write_start(self, start: Start, seen: int | None) -> None:
         """Write which weights the run starts from, and how many nodes it measures they have `seen`.
 
         Raises:

@@ -176,18 +176,39 @@ class KindColumns:
         """Return the features (N, F) of all kinds, and their names; see `FeatureColumns`."""
         blocks = dict(self.others)
         for name, columns in self.columns.items():
-            prefix = f"{name}."
-            blocks[name] = columns.transform([
-                column.model_copy(update={"name": column.name.removeprefix(prefix)})
-                for column in learnt
-                if column.name.startswith(prefix)
-            ])  # fmt: skip
+            blocks[name] = columns.transform(_of_kind(name, learnt))
         return _stack(self.kind, {name: blocks[name] for name in self.names})
+
+    def unseen(self, learnt: Sequence[LearntColumn]) -> list[str]:
+        """Return a sentence for each column with other categories; see `FeatureColumns`."""
+        return [
+            f"{name}.{text}"
+            for name, columns in self.columns.items()
+            for text in columns.unseen(_of_kind(name, learnt))
+        ]
+
+    def far_from_training(self, learnt: Sequence[LearntColumn]) -> list[str]:
+        """Return a phrase for each column of numbers far from training's; see `FeatureColumns`."""
+        return [
+            f"{name}.{text}"
+            for name, columns in self.columns.items()
+            for text in columns.far_from_training(_of_kind(name, learnt))
+        ]
 
     def _rows(self, name: str, nodes: np.ndarray) -> np.ndarray:
         """Return which of the nodes of a kind, counted in their kind, the nodes (n,) are."""
         own = self.kind == name
         return (own.cumsum() - 1)[nodes[own[nodes]]]
+
+
+def _of_kind(name: str, learnt: Sequence[LearntColumn]) -> list[LearntColumn]:
+    """Return what is learnt of the columns of a kind, by the names that they have in it."""
+    prefix = f"{name}."
+    return [
+        column.model_copy(update={"name": column.name.removeprefix(prefix)})
+        for column in learnt
+        if column.name.startswith(prefix)
+    ]
 
 
 def _stack(kind: np.ndarray, blocks: Mapping[str, Block]) -> tuple[sparse.csr_array, Names]:

@@ -115,6 +115,22 @@ class FeatureColumns:
                 )
         return sentences
 
+    def far_from_training(self, learnt: Sequence[LearntColumn]) -> list[str]:
+        """Return a phrase for each column of standardised numbers that is far from training's."""
+        phrases = []
+        for column in learnt:
+            values = self.values.get(column.name)
+            if column.kind != "number" or column.shift is None or values is None:
+                continue
+            if self.kinds[column.name] not in ("number", "vector"):
+                continue
+            rows = values.reshape(len(values), -1)
+            names = [column.name] if column.width is None else _numbered(column.name, column.width)
+            if rows.shape[1] == len(names):  # others are refused
+                scale = np.array(column.shift), np.array(column.spread)
+                phrases += far_from_training(names, rows, *scale)
+        return phrases
+
     def _values_of(self, column: LearntColumn) -> np.ndarray:
         name, kind = column.name, "category" if column.kind == "hashed" else column.kind
         if kind != self.kinds[name]:
@@ -260,6 +276,55 @@ def _check_values(name: str, known: bool, how: FeatureColumns) -> None:
 
 def _numbered(name: str, width: int) -> list[str]:
     return [f"{name}[{place}]" for place in range(width)]
+
+
+_FAR_MEAN, _FEW = 3, 10
+"""Deviations of training beyond which a mean is far from that of training, and rows below which
+deviations say nothing: a mean of n rows may be _FEW / n deviations further off."""
+
+
+def far_from_training(
+    names: Sequence[str], values: np.ndarray, mean: np.ndarray, spread: np.ndarray
+) -> list[str]:
+    """Return a phrase for each column of numbers (N, F) that lies far from that of training.
+
+    That is by some 10,000 of its rows a mean beyond `_FAR_MEAN`; or a deviation that is 100 times
+    that of training, or 10 times where the mean is as well, as with another unit; or as much
+    smaller. Rare numbers have no deviation to go by; nor has what was constant in training, whose
+    deviation is written 1; and columns of 0 and 1 have no unit.
+
+    Args:
+        names: of the columns.
+        values: as they stand, NaN where missing.
+        mean: those of training, (F,).
+        spread: their deviations, (F,).
+    """
+    values = values[:: max(1, len(values) // 10_000)].astype(np.float64)
+    known = ~np.isnan(values)
+    count = np.maximum(known.sum(axis=0), 1)
+    now = np.nansum(values, axis=0) / count
+    deviation = np.sqrt(np.nansum((values - now) ** 2, axis=0) / count)
+    times, of_means = _times(deviation, spread), _times(now, mean)
+    rare = ((values == 0).sum(axis=0) > 0.9 * count) | (count < _FEW) | (spread == 1)
+    constant = deviation <= 1e-6 * spread
+    far = ~rare & ~constant & ((times > 100) | ((times > 10) & (of_means > 10)))
+    far |= np.abs(now - mean) > (_FAR_MEAN + _FEW / count) * spread
+    far &= known.any(axis=0) & ~(~known | np.isin(values, (0, 1))).all(axis=0)
+    return [
+        f"{names[place]} is {_number(now[place])} ± {_number(deviation[place])} and was "
+        f"{_number(mean[place])} ± {_number(spread[place])}"
+        for place in np.flatnonzero(far)
+    ]
+
+
+def _times(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return how many times numbers are as large, or as small, as others by their magnitudes."""
+    one, other = (np.maximum(np.abs(each), 1e-300) for each in (one, other))
+    return np.maximum(one, other) / np.minimum(one, other)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 _LEARN: dict[Kind, Callable[[str, np.ndarray, FeatureColumns], LearntColumn]] = {
