@@ -100,7 +100,8 @@ def of_file(path: Path, error: ZooError) -> ZooError:
     if str(error).startswith(str(path)):
         return error
     rest = re.sub(rf"^{re.escape(path.name)}(?=[: ])", "", str(error))
-    return ZooError(f"{path}{': ' if rest == str(error) else ''}{rest}")
+    kind = type(error) if type(error).__init__ is ZooError.__init__ else ZooError
+    return kind(f"{path}{': ' if rest == str(error) else ''}{rest}")
 
 
 @contextlib.contextmanager

@@ -357,4 +357,4 @@ def test_a_class_that_weights_do_not_know_is_named(command, tmp_path):
     assert code == 0 and "do not know" not in told
     (tmp_path / "mine.csv").write_text("\n".join([*rows, *(f"m{n},{n / 20},c" for n in range(20))]))
     code, _, told = command("finetune", run, "--data", "mine.csv", *quick[:3])
-    assert code == 0 and "do not know 'c' of mine.csv: the head" in " ".join(told.split())
+    assert code == 0 and "do not know 'c' of mine.csv: what the head" in " ".join(told.split())

@@ -35,6 +35,7 @@ from zoo.data.tables.nodes_and_edges import (
 )
 from zoo.data.tables.read import (
     CsvFormat,
+    NotUtf8,
     guess_separator,
     is_index,
     kind_of,
@@ -101,17 +102,15 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
         given: the options that are said.
 
     Raises:
-        ZooError: a table cannot be read, whatever options are said.
+        ZooError: a table is not in UTF-8, whatever options are said.
     """
     findings: list[Finding] = []
-    with contextlib.suppress(ZooError):  # which the reader tells
+    with _left_to_the_reader(path):
         nodes = _paths(path, given.get("edges"))["nodes"][0]
         if "separator" not in given and (mark := guess_separator(nodes)):
             found = f"{nodes.name} has {mark!r} between its cells"
             findings.append(_proposal(found, separator=mark))
-    with reading(path, "tables"):
         tables = _read(path, {**given, **proposed(findings)})
-    with contextlib.suppress(ZooError), reading(path, "tables"):
         frames = () if "decimal" in given else tables.all()
         names = [name for frame in frames for name in frame if has_decimal_commas(frame[name])]
         if names := [*dict.fromkeys(names)]:
@@ -123,6 +122,18 @@ def guess_options(path: Path, given: Mapping[str, Any]) -> list[Finding]:
         for guess in _GUESSES:
             findings += guess(tables, {**given, **proposed(findings)})
     return findings
+
+
+@contextlib.contextmanager
+def _left_to_the_reader(path: Path) -> Iterator[None]:
+    """Leave errors to who reads the table, but for that of which they would all come."""
+    try:
+        with reading(path, "tables"):
+            yield
+    except NotUtf8:
+        raise
+    except ZooError:
+        pass
 
 
 def proposed(findings: Iterable[Finding]) -> dict[str, Any]:

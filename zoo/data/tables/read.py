@@ -42,6 +42,10 @@ _MISSING = (
 )  # fmt: skip
 
 
+class NotUtf8(ZooError):
+    """A table in another encoding, of which nothing can be said before that is mended."""
+
+
 class CsvFormat(NamedTuple):
     """How a CSV is written.
 
@@ -215,7 +219,8 @@ def _read_csv(
         if fix is None:
             raise
         line = " ".join(str(error).split())[:160]
-        raise ZooError(f"{path.name}: it cannot be read as a table ({line}); {fix}") from None
+        kind = NotUtf8 if "UTF8" in str(error) else ZooError
+        raise kind(f"{path.name}: it cannot be read as a table ({line}); {fix}") from None
 
 
 def _check_quotes(content: bytes, delimiter: str, where: str) -> None:
