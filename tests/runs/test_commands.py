@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import networkx
+import numpy as np
 import pandas
 import pytest
 import torch
@@ -51,7 +52,7 @@ def test_fine_tuning_onto_other_features_trains_from_scratch_too(tmp_path):
     assert other.best == ordered[1] or ordered[0].val == ordered[1].val
 
 
-def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path):
+def test_what_one_returns_the_next_takes(tmp_path):
     run = zoo.train("gcn", ["dataset=karate", *SMALL], runs=tmp_path)
     how = {"runs": tmp_path, "scratch": True}
     again = zoo.finetune(run, "karate", ["train.epochs=1"], **how)
@@ -59,21 +60,44 @@ def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path
     assert len(zoo.compare(run, again.best, baselines=False).runs) == 2
     assert len(zoo.compare([run, again.best], baselines=False).runs) == 2
     assert str(again).count("\n") == 2 and str(again.best.folder) in str(again)
-    data = zoo.load_data("karate")
-    for ask in (
-        lambda: zoo.train("gcn", data),
-        lambda: zoo.train({"model": "gcn", "dataset": data}),
-        lambda: zoo.finetune(run, data),
-    ):
-        with pytest.raises(ZooError, match="karate is in memory.*loop of your own"):
-            ask()
+
+
+def test_a_graph_in_memory_is_written_for_a_run_and_other_objects_are_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    edges, x = rng.integers(0, 40, (120, 2)), rng.normal(size=(40, 5)).astype(np.float32)
+    labels, ids = np.array(["a", "b"])[np.arange(40) % 2], np.array([f"n{n}" for n in range(40)])
+    how = {"ids": ids, "weights": rng.random(120), "edge_features": rng.random((120, 2))}
+    edges = ids[edges]
+    for direction in ("both", "in"):
+        data = zoo.Dataset.from_arrays(edges, x, labels, direction=direction, **how)
+        data.save(tmp_path / "mine.npz")
+        read = zoo.load_data(str(tmp_path / "mine.npz"))
+        for key in ("weight", "feature"):
+            torch.testing.assert_close(read.graph.edata[key], data.graph.edata[key])
+        assert torch.equal(torch.stack(read.graph.edges()), torch.stack(data.graph.edges()))
+        assert torch.equal(read.x, data.x) and torch.equal(read.y, data.y)
+        assert (read.labels, read.task) == (data.labels, data.task) and (read.ids == ids).all()
+    run = zoo.train("gcn", SMALL, data=data, runs=tmp_path / "runs")
+    [path] = (tmp_path / "runs" / "data").iterdir()
+    again = zoo.train({"model": "gcn", "dataset": data}, SMALL, runs=tmp_path / "runs")
+    assert again.test == run.test and [*path.parent.iterdir()] == [path]
+    split = dataclasses.replace(data, split="ratio-48-32-20")
+    other = zoo.train("gcn", SMALL, data=split, runs=tmp_path / "runs")
+    assert zoo.load_recipe(other.folder / "recipe.yaml").dataset["split"] == "ratio-48-32-20"
+    assert "train" in zoo.predict(run.load(), data).table()["part"].tolist()
+    apart = zoo.Dataset.from_arrays(edges, x, labels, direction="separate", ids=ids)
+    with pytest.raises(ZooError, match="kept apart"):
+        apart.save(tmp_path / "no.npz")
+    with pytest.raises(ZooError, match="is in memory.*loop of your own"):
+        zoo.train("gcn", data=zoo.load_data("mutag"))
     graph = networkx.path_graph(3)
     with pytest.raises(ZooError, match=r"of a file, which `networkx.write_graphml\(graph, \"mine"):
         zoo.train("gcn", data=graph)
     with pytest.raises(ZooError, match=r"of a file, which `torch\.save\(data, \"mine"):
         zoo.train("gcn", data={"edge_index": torch.zeros(2, 0, dtype=torch.int64)})
-    with pytest.raises(ZooError, match=r"write the overrides as a list, \['dataset=karate'\]"):
-        zoo.train("gcn", "dataset=karate")
+    for wrong in ("dataset=karate", data):
+        with pytest.raises(ZooError, match=r"as a list, such as \['train.epochs=20'\]"):
+            zoo.train("gcn", wrong)
     with pytest.raises(ZooError, match="this model was not loaded"):
         zoo.finetune(zoo.create_model("gcn", 3, 2), "karate")
     with pytest.raises(ZooError, match="no data set of a recipe is called 'Cora'.*'cora'"):

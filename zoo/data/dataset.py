@@ -5,6 +5,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -43,6 +44,7 @@ from zoo.data.files.graph_arrays import (
     dense,
 )
 from zoo.data.files.objects import EdgeColumns, Weights, from_scipy, to_numpy
+from zoo.data.files.prepared import write_prepared
 from zoo.data.files.text_lines import Texts
 from zoo.data.graph_words import GRAPHS
 from zoo.data.molecules import from_smiles
@@ -382,6 +384,31 @@ class Dataset:
             self.feature_names, self.task, columns=self.columns, times=self.times,
             groups=self.groups, learnt=self.learnt,
         )  # fmt: skip
+
+    def save(self, path: Path | str) -> None:
+        """Write it as a prepared graph, an `.npz` that `zoo.load_data` and `zoo train` read.
+
+        Raises:
+            ZooError: what it holds would not come back: columns that are still to be learnt in
+                training, encodings, or kinds or directions of edges that are kept apart.
+        """
+        weights = self.graph.edata.get(WEIGHT)
+        lost = {
+            "its columns are learnt in training, so that their table is what to keep": self.columns,
+            "encodings are added to its features; save it before": self.own,
+            "kinds or directions of its edges are kept apart": weights is not None
+            and weights.ndim == 2,
+        }
+        if why := next((why for why, is_so in lost.items() if is_so), None):
+            raise ZooError(f"{self.name} is not saved: {why}.")
+        edges = torch.stack(self.graph.edges(), dim=1).cpu().numpy()
+        arrays = self.arrays()._replace(
+            edges=edges, form="canonical", kinds=self.kinds, relation_names=None,
+            weights=None if weights is None else weights.cpu().numpy(),
+            edge_features=self.graph.edata[FEATURE].cpu().numpy() if self.edge_dim else None,
+            edge_feature_names=self.edge_feature_names,
+        )  # fmt: skip
+        write_prepared(arrays, path)
 
     @property
     def edge_dim(self) -> int:

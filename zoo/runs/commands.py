@@ -1,15 +1,19 @@
 """The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
 
 import dataclasses
+import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.config.metadata import stem_of
 from zoo.config.overrides import name_data
 from zoo.config.recipe import Recipe, word
 from zoo.config.scores import in_order_of_validation, with_deviation
 from zoo.config.shipped import recipe_names
 from zoo.data import Dataset
+from zoo.data.dataset import MASKLESS_SPLIT
 from zoo.data.files.objects import described
 from zoo.data.samples import Separate
 from zoo.errors import ZooError, unknown
@@ -22,6 +26,7 @@ from zoo.runs.results_table import in_percent, results_table, sentences, to_late
 from zoo.runs.run import Watch, run_recipe
 from zoo.runs.run_folder import new_folder
 from zoo.runs.tune import Tuning
+from zoo.weights.files import sha256_of
 from zoo.weights.index import locate
 from zoo.weights.save_and_load import load
 
@@ -222,7 +227,8 @@ def train(
         recipe: a name, a path, a mapping or what `load_recipe` returns; or the word of a model,
             and `data`. The code that it imports is run.
         overrides: `"train.epochs=50"` each.
-        data: the word, path or mapping of the data set, in place of the recipe's.
+        data: the word, path or mapping of the data set, in place of the recipe's; or a graph in
+            memory, which is written to `runs/data` for that.
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the run's folder.
         watch: called after every epoch with the seed and the epoch, such as a `progress_bar`.
@@ -231,7 +237,7 @@ def train(
         ZooError: the recipe, its data or the device is wrong, or training fails.
     """
     return Run.of(
-        run_recipe(_loaded(recipe, overrides, data), device=device, runs=runs, watch=watch)
+        run_recipe(_loaded(recipe, overrides, data, runs), device=device, runs=runs, watch=watch)
     )
 
 
@@ -266,7 +272,7 @@ def finetune(
         ZooError: the weights, the data or an override are wrong, or training fails.
     """
     folder = _folder_of(weights)
-    plan = plan_finetuning(folder, _named(data), overrides, freeze=freeze, lr_decay=lr_decay)
+    plan = plan_finetuning(folder, _named(data, runs), overrides, freeze=freeze, lr_decay=lr_decay)
     how = {"device": device, "runs": runs, "watch": watch, "data": plan.data}
     tuned = run_recipe(plan.plan, **how)
     beside = plan.begins_anew and freeze == "none" if scratch is None else scratch
@@ -313,7 +319,7 @@ def compare(
     """
     entries = candidates(
         [str(each.folder if isinstance(each, Run) else each) for each in _flat(sources)],
-        _on(data, overrides),
+        _on(data, overrides, runs),
         datasets,
         attentions,
         tuned=tuned,
@@ -350,7 +356,7 @@ def tune(
         ZooError: Optuna is missing, the recipe cannot be trained, or every trial has failed.
         KeyboardInterrupt: Ctrl-C; `zoo tune --resume FOLDER` goes on.
     """
-    loaded = _loaded(recipe, overrides, data)
+    loaded = _loaded(recipe, overrides, data, runs)
     study = Tuning(new_folder(Path(runs), f"tune-{loaded.name}"), loaded, splits, device=device)
     study.run(trials, hours)
     best, run = study.best(), Run.of(study.score())
@@ -371,19 +377,21 @@ def _folder_of(weights: Any) -> Path:
     return locate(weights).folder
 
 
-def _named(data: Any) -> Any:
-    """Refuse data in memory, which a run could not read again."""
+def _named(data: Any, runs: Path | str) -> Any:
+    """Return what names data: of a graph in memory the file in `runs/data` that it is written to.
+
+    Raises:
+        ZooError: a run could not read it again.
+    """
     if isinstance(data, str | Path | Recipe | None):
         return data
+    if isinstance(data, Dataset):
+        return _written(data, Path(runs) / "data")
     if isinstance(data, Mapping) and "edge_index" not in data:
         return data
     name, give, package = described(data), "a path or a word", type(data).__module__.split(".")[0]
-    if isinstance(data, Dataset | Separate):
-        lines = " or ".join(
-            f"`{_WRITE[graph]}`" for graph in ("networkx", "dgl", "torch_geometric")
-        )
-        name = data.name
-        give = f"what it was loaded from, or write the graph it was made of by {lines} for a path"
+    if isinstance(data, Separate):
+        name, give = data.name, "what it was loaded from, or write what it was made of to a file"
     elif line := _WRITE.get("dict" if isinstance(data, Mapping) else package):
         give = f"the path of a file, which `{line}` writes"
     raise ZooError(
@@ -402,16 +410,31 @@ _WRITE = {
 """What writes an object of each package as a file that the zoo reads."""
 
 
-def _on(data: Any, overrides: Sequence[str]) -> list[str]:
-    return name_data(_named(data), overrides, f"data={data!r}")
+def _written(data: Dataset, folder: Path) -> dict[str, str]:
+    """Return the spec of a graph in memory, written under a name that its content gives it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"[^\w.-]+", "-", stem_of(data.name))
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        draft = Path(place) / "graph.npz"
+        data.save(draft)
+        path = folder / f"{name}-{sha256_of(draft)[:12]}.npz"
+        draft.replace(path)
+    usual = data.split in ("benchmark", MASKLESS_SPLIT)
+    return {"name": str(path), **({} if usual else {"split": data.split})}
 
 
-def _loaded(recipe: Any, overrides: Sequence[str], data: Any = None) -> Recipe:
+def _on(data: Any, overrides: Sequence[str], runs: Path | str) -> list[str]:
+    return name_data(_named(data, runs), overrides, f"data={data!r}")
+
+
+def _loaded(recipe: Any, overrides: Sequence[str], data: Any, runs: Path | str) -> Recipe:
     if isinstance(overrides, str | Dataset | Separate):
-        _named(overrides)
-        raise ZooError(f"write the overrides as a list, [{overrides!r}].")
-    _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe)
-    overrides = _on(data, overrides)
+        written = "data=..., and overrides" if isinstance(overrides, Dataset) else "the overrides"
+        raise ZooError(f"write {written} as a list, such as ['train.epochs=20'].")
+    if isinstance(recipe, dict) and isinstance(recipe.get("dataset"), Dataset):
+        recipe = {**recipe, "dataset": _named(recipe["dataset"], runs)}
+    _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe, runs)
+    overrides = _on(data, overrides, runs)
     if not isinstance(recipe, Recipe):
         return load_recipe(recipe, overrides, trust=True)
     return load_recipe(recipe.plain(), overrides, trust=True) if overrides else recipe
