@@ -189,7 +189,8 @@ def _reproduce(
 
 
 def _seconds(summary: dict[str, Any]) -> int:
-    return round(sum(seed["epochs"] * seed["seconds_per_epoch"] for seed in summary["seeds"]))
+    pairs = ((seed["epochs"], seed["seconds_per_epoch"]) for seed in summary["seeds"])
+    return round(sum(max(1, epochs) * pace for epochs, pace in pairs))
 
 
 @contextlib.contextmanager
@@ -214,8 +215,9 @@ def _hours(plan: Plan, device: str) -> float:
     change = [f"train.epochs={min(_EPOCHS, epochs)}", f"seeds=[{plan.recipe.seeds[0]}]"]
     short = load_recipe(plan.recipe.plain(), change).model_copy(update={"name": plan.recipe.name})
     with tempfile.TemporaryDirectory() as folder:
-        pace = train_apart(resolve(short), device, Path(folder), quiet=True)["seconds_per_epoch"]
-    return pace * epochs * len(plan.recipe.seeds) / 3600
+        tried = train_apart(resolve(short), device, Path(folder), quiet=True)
+    epochs = epochs if tried["parameters"] else 1  # of what trains nothing
+    return tried["seconds_per_epoch"] * epochs * len(plan.recipe.seeds) / 3600
 
 
 def measurement(recipe: Recipe, summary: dict[str, Any]) -> Verified:
