@@ -104,7 +104,7 @@ def test_a_cpu_takes_as_long_as_was_measured_on_one(shipped, monkeypatch, gpu, h
     found = Verified(test=0.5, std=0.1, seeds=[0, 1], date="2026-01-02", seconds=7200, gpu=gpu,
                      sha256=recipe.sha256)  # fmt: skip
     write_verified(recipe, found)
-    pace = {"seconds_per_epoch": 0.5}
+    pace = {"seconds_per_epoch": 0.5, "parameters": 1}
     monkeypatch.setattr(reproduce, "train_apart", lambda *_, **__: pace)
     (row,) = reproduce_all(hours=0.1, device="cpu")
     assert row["state"] == "too long" and row["hours"] == pytest.approx(hours)
