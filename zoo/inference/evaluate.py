@@ -26,7 +26,7 @@ from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.links import evaluate_links, links_as_trained
 from zoo.inference.matching import class_names
-from zoo.inference.predict import Answers, answers, labelled, per_class, spec_of
+from zoo.inference.predict import Answers, Source, answers, labelled, per_class, spec_of
 from zoo.inference.training_data import (
     Training,
     as_trained,
@@ -50,12 +50,13 @@ from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
 from zoo.weights.files import CONFIG
+from zoo.weights.save_and_load import as_model
 
 _LOG = logging.getLogger(__name__)
 
 
 def evaluate(
-    model: Model,
+    model: Source,
     data: Dataset | Samples | Spec | Path | None = None,
     nodes: Tensor | None = None,
     *,
@@ -71,7 +72,7 @@ def evaluate(
     Where names of classes are known on both sides, classes are matched by name.
 
     Args:
-        model: a trained model, as `zoo.load` gives it.
+        model: a trained model, or what `zoo.load` takes: a run, its folder, a name of weights.
         data: a graph with labels, or its name, as in `predict`; None: what it was trained on, of
             which the test part is measured, as `zoo evaluate` does.
         nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
@@ -88,6 +89,7 @@ def evaluate(
         ZooError: the graph has other features or classes, no labels, or does not fit into memory;
             or nothing says which nodes the part has.
     """
+    model = as_model(model)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     if part is not None and nodes is not None:
         raise ZooError("`nodes` and `part` both say what is measured; leave one out.")

@@ -23,13 +23,14 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
-from zoo.inference.predict import logits, read_by_name, run_inference, task_of
+from zoo.inference.predict import Source, logits, read_by_name, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.task import named_scores
 from zoo.training.batches import TrainingData, evaluating
 from zoo.training.links import LinkBatches, scores_of
+from zoo.weights.save_and_load import as_model
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,7 +40,7 @@ BLOCK = 2**20
 
 
 def predict_links(
-    model: Model,
+    model: Source,
     data: Dataset | Spec | Path,
     pairs: Path | str | Sequence[Sequence[Any]] | np.ndarray | Tensor | DataFrame | None = None,
     *,
@@ -51,7 +52,7 @@ def predict_links(
     """Predict which nodes are linked, as `zoo predict --pairs` and `--top` do.
 
     Args:
-        model: trained by `task: link-prediction`, as `zoo.load` gives it.
+        model: trained by `task: link-prediction`, as of `zoo.predict`.
         data: a graph with the features of training; or its name, path or mapping, which is read as
             that one was.
         pairs: ids of two nodes each, (P, 2), or the path of a table (CSV, Parquet) whose first two
@@ -75,6 +76,7 @@ def predict_links(
             "or as the best partners of each node, --top 10, of some by --node ID (`nodes`), with "
             "those it is linked with already by --known."
         )
+    model = as_model(model)
     graph, *_ = read_by_name(model, data, None, None, labels=False)
     if pairs is None:
         chosen = None if nodes is None else find_nodes(_names(nodes), graph)

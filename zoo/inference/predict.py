@@ -6,6 +6,7 @@ answer depends on is the graph that it is asked about, not the one of training.
 
 import dataclasses
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -56,10 +57,14 @@ from zoo.training.batches import SampleBatches, evaluating, moved
 from zoo.training.in_context import answer_in_context
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import resized
+from zoo.weights.save_and_load import as_model
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+
+Source = Model | os.PathLike[str] | str
+"""A trained model, or what `zoo.load` takes: a run, its folder, a name of weights."""
 
 Read = Callable[..., Tensor]
 """What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
@@ -304,7 +309,7 @@ class Answers(NamedTuple):
 
 
 def predict(
-    model: Model | Sequence[Model],
+    model: Source | Sequence[Source],
     data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
@@ -318,8 +323,8 @@ def predict(
     """Predict every node of a graph.
 
     Args:
-        model: a trained model, as `zoo.load` gives it; or a list of several, such as the seeds of a
-            run, whose mean is answered, with its spread.
+        model: a trained model, or what `zoo.load` takes, a run, its folder or a name of weights; or
+            a list of several, such as the seeds of a run, whose mean is answered, with its spread.
         data: a graph with the features of the one it was trained on, as `zoo.load_data` gives
             it; or its name, path or mapping, which is read as that one was.
         batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
@@ -340,7 +345,7 @@ def predict(
             that can be evaluated layer by layer; an answer is no finite number; nothing says which
             nodes are new, or none is without a label.
     """
-    models = [*model] if isinstance(model, list | tuple) else [model]
+    models = [as_model(one) for one in (model if isinstance(model, list | tuple) else [model])]
     how = {"size": batch_size, "layerwise": layerwise, "device": device}
     asked = [_predict_all(each, data, context, given, how) for each in models]
     found = mean_of([predictions for predictions, _ in asked])
@@ -449,7 +454,7 @@ def choose_nodes(
 
 
 def embed(
-    model: Model,
+    model: Source,
     data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
@@ -459,6 +464,7 @@ def embed(
     given: Tensor | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
+    model = as_model(model)
     data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
@@ -507,8 +513,6 @@ def read_by_name(
     Raises:
         ZooError: data are named, and the model was not loaded.
     """
-    if isinstance(model, str | Path):
-        raise ZooError(f"{brief(str(model))} is only a name here; write zoo.load({str(model)!r}).")
     if isinstance(data, Dataset | Separate):
         return data, context, given
     if not isinstance(data, str | Path | Mapping):

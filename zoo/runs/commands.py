@@ -1,6 +1,7 @@
 """The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ class SeedScore:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training that has ended.
+    """A training that has ended; where a path is taken, that of its folder.
 
     Attributes:
         recipe: its name.
@@ -97,6 +98,9 @@ class Run:
             interrupted=summary["interrupted"],
             summary=summary,
         )
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
     def load(self) -> Model:
         """Return the model of the best seed by validation, in evaluation mode."""
@@ -236,7 +240,7 @@ def train(
 
 
 def finetune(
-    weights: Run | Model | Path | str,
+    weights: Model | os.PathLike[str] | str,
     data: Any,
     overrides: Sequence[str] = (),
     *,
@@ -284,8 +288,18 @@ def _flat(sources: Iterable[Any]) -> Iterator[Any]:
         yield from source if isinstance(source, list | tuple) else [source]
 
 
+def _name(source: Any) -> str:
+    """Return how the command line names what is compared."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    raise ZooError(
+        "recipes, by their name or file, and runs, or their folders, are compared, and this is "
+        f"{described(source)}."
+    )
+
+
 def compare(
-    *sources: Run | str | Path | Sequence[Run | str | Path],
+    *sources: os.PathLike[str] | str | Sequence[os.PathLike[str] | str],
     overrides: Sequence[str] = (),
     data: Any = None,
     datasets: Sequence[str] = (),
@@ -312,7 +326,7 @@ def compare(
         ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
     """
     entries = candidates(
-        [str(each.folder if isinstance(each, Run) else each) for each in _flat(sources)],
+        [_name(each) for each in _flat(sources)],
         _on(data, overrides),
         datasets,
         attentions,
@@ -362,8 +376,8 @@ def _score(spread: dict[str, Any]) -> Score:
 
 
 def _folder_of(weights: Any) -> Path:
-    """Return the folder of weights, of a run or a model that was loaded."""
-    if isinstance(weights, Run | Model):
+    """Return the folder of weights, or of a model that was loaded."""
+    if isinstance(weights, Model):
         if weights.folder is None:
             raise ZooError("this model was not loaded; save it by `zoo.save(model, FOLDER)`, and "
                            "name the folder.")  # fmt: skip
