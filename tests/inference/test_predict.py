@@ -106,7 +106,20 @@ def test_targets_and_numbers():
 
 def test_what_the_head_reads():
     model = linear([[1, 0], [0, 1]], task="node-classification")
-    assert zoo.embed(model, graph(X, [0, 1, 0, 1])).values.tolist() == X
+    found = zoo.embed(model, graph(X, [0, 1, 0, 1], ids=np.array([*"pqrs"])))
+    assert found.values.tolist() == np.asarray(found).tolist() == X and len(found) == 4
+    assert np.asarray(found, np.float64).dtype == np.float64
+    table = found.table()
+    assert list(table) == ["id", "e0", "e1"] and table["id"].tolist() == [*"pqrs"]
+    assert table[["e0", "e1"]].values.tolist() == X
+
+
+def test_as_many_predictions_as_nodes_and_none_is_changed():
+    model = linear([[1, 0], [0, 1]], task="node-classification")
+    found = zoo.predict(model, graph(X, [0, 1, 0, 1]))
+    assert len(found) == len(found.table()) == 4 and len(found.select(found.ids > 1)) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.labels = None
 
 
 def test_three_lines(run):

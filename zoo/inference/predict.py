@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -186,8 +185,9 @@ def _order_nodes(data: Dataset) -> Tensor:
     return torch.from_numpy(order.astype(np.int64))
 
 
-class Predictions(NamedTuple):
-    """What a model says of every node.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says of every node; its length is the number of these.
 
     Attributes:
         ids: the nodes (N,), as the owner of the graph names them.
@@ -210,10 +210,13 @@ class Predictions(NamedTuple):
     values: Tensor
     labels: list[str] | None
     dropped_edges: float
-    unread: Mapping[int, Any] = MappingProxyType({})
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
     known: list[Any] | None = None
     parts: list[str] | None = None
     spread: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def __repr__(self) -> str:
         """Return five lines: how many rows there are, of which classes, and the first two."""
@@ -236,7 +239,8 @@ class Predictions(NamedTuple):
             for each in [getattr(self, key)]
         }
         chosen["spread"] = None if self.spread is None else self.spread[places]
-        return self._replace(ids=self.ids[nodes], values=self.values[places], unread={}, **chosen)
+        values = self.values[places]
+        return dataclasses.replace(self, ids=self.ids[nodes], values=values, unread={}, **chosen)
 
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values.
@@ -246,7 +250,7 @@ class Predictions(NamedTuple):
         each value. Rows of a file that could not be read stand at their places, with nothing but
         ids.
         """
-        from pandas import DataFrame, concat
+        from pandas import DataFrame
 
         names = {"label": self.labels, "known": self.known, "part": self.parts}
         names = {name: each for name, each in names.items() if each is not None}
@@ -254,12 +258,7 @@ class Predictions(NamedTuple):
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
         if self.spread is not None:
             columns |= self._spread_columns(self.spread)
-        table = DataFrame({"id": self.ids, **names, **columns})
-        if not self.unread:
-            return table
-        table.index = answered_rows(len(table), self.unread)
-        empty = DataFrame({"id": [*self.unread.values()]}, index=[*self.unread])
-        return concat([table, empty]).sort_index()
+        return _with_ids_of(self.unread, DataFrame({"id": self.ids, **names, **columns}))
 
     def _spread_columns(self, spread: Tensor) -> dict[str, np.ndarray]:
         if self.labels is not None:
@@ -278,6 +277,17 @@ def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
     return np.setdiff1d(np.arange(count + len(unread)), [*unread])
 
 
+def _with_ids_of(unread: Mapping[int, Any], table: "DataFrame") -> "DataFrame":
+    """Return a table and, at their places, a row of an id for each row that could not be read."""
+    from pandas import DataFrame, concat
+
+    if not unread:
+        return table
+    table.index = answered_rows(len(table), unread)
+    empty = DataFrame({"id": [*unread.values()]}, index=[*unread])
+    return concat([table, empty]).sort_index()
+
+
 def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
     """Return rows (N, D) and, at their places, one of NaN for each row that could not be read."""
     rows = np.full((len(values) + len(unread), *values.shape[1:]), np.nan, values.dtype)
@@ -285,11 +295,38 @@ def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
     return rows
 
 
-class Embedding(NamedTuple):
-    """What the head of a model reads of every node, (N, D) fp32, and as of predictions the rest."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Embedding:
+    """What the head of a model reads of every node; `numpy.asarray` of it is its values.
 
+    Attributes:
+        ids: the nodes (N,), as of `Predictions`.
+        values: (N, D) fp32.
+        dropped_edges: as of `Predictions`.
+        unread: as of `Predictions`.
+    """
+
+    ids: np.ndarray
     values: np.ndarray
     dropped_edges: float
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype, copy=copy)
+
+    def table(self) -> "DataFrame":
+        """Return a row per node: `id`, and the values `e0`, `e1` and so on.
+
+        Rows of a file that could not be read stand at their places, of NaN.
+        """
+        from pandas import DataFrame
+
+        table = DataFrame(self.values, columns=[f"e{n}" for n in range(self.values.shape[1])])
+        table.insert(0, "id", self.ids)
+        return _with_ids_of(self.unread, table)
 
 
 class Answers(NamedTuple):
@@ -366,8 +403,7 @@ def _predict_all(
     values = task.probabilities(values)
     own = class_names(model.about, data)
     names = _names(own, values.shape[1])
-    unread = getattr(data, "unread", {})
-    ids = answered_rows(len(data.y), unread) if data.ids is None else data.ids
+    ids, unread = _ids_of(data)
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
@@ -378,6 +414,12 @@ def _predict_all(
         known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
     return Predictions(ids, columns, values, labels, dropped, unread, known, parts), data
+
+
+def _ids_of(data: Dataset | Samples) -> tuple[np.ndarray, Mapping[int, Any]]:
+    """Return the ids of rows (N,), and of those that could not be read, by their places."""
+    unread = getattr(data, "unread", {})
+    return answered_rows(len(data.y), unread) if data.ids is None else data.ids, unread
 
 
 def mean_of(several: Sequence[Predictions]) -> Predictions:
@@ -412,7 +454,8 @@ def mean_of(several: Sequence[Predictions]) -> Predictions:
         if None in told
         else [min(own, key=[*PARTS, ""].index) for own in zip(*told, strict=True)]
     )
-    return first._replace(
+    return dataclasses.replace(
+        first,
         values=values.mean(dim=0),
         spread=values.std(dim=0),
         labels=labels,
@@ -469,7 +512,8 @@ def embed(
     model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
-    return Embedding(values.numpy(), dropped)
+    ids, unread = _ids_of(data)
+    return Embedding(ids, values.numpy(), dropped, unread)
 
 
 def spec_of(data: Any) -> Spec | None:
