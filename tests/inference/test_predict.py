@@ -122,6 +122,23 @@ def test_as_many_predictions_as_nodes_and_none_is_changed():
         found.labels = None
 
 
+def test_nodes_to_be_measured_are_numbers_of_rows_or_a_mask():
+    model = linear([[1, 0], [0, 1]], task="node-classification", metric="accuracy")
+    data = graph(X, [0, 1, 1, 1])
+    for nodes in ([0, 2], np.array([0, 2]), torch.tensor([2, 0]), np.array([1, 0, 1, 0], bool)):
+        assert zoo.evaluate(model, data, nodes) == 0.5
+    for nodes, said in (
+        (torch.tensor([1, 5000]), "from 0 to 3, or a mask of all, and 5000 is none"),
+        (torch.tensor([-1]), "and -1 is none"),
+        (torch.tensor([True]), "a mask of all, and this is a torch.Tensor of the shape"),
+        ([0.5], "this is a list of 1, the first of type float"),
+        (["n1"], "this is a list of 1, the first of type str"),
+        ([[0], [1, 2]], "this is a list of 2"),
+    ):
+        with pytest.raises(ZooError, match=said):
+            zoo.evaluate(model, data, nodes)
+
+
 def test_three_lines(run):
     model = zoo.load(run["folder"])
     data = zoo.load_graph("sbm", nodes=200, classes=3, seed=9)

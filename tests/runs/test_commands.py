@@ -106,6 +106,13 @@ def test_what_one_returns_the_next_takes_and_data_in_memory_are_refused(tmp_path
         zoo.train("gcn", data=graph)
     with pytest.raises(ZooError, match=r"of a file, which `torch\.save\(data, \"mine"):
         zoo.train("gcn", data={"edge_index": torch.zeros(2, 0, dtype=torch.int64)})
+    for first, second, said in (
+        (data, "gcn", "write 'gcn', data='PATH'"),
+        ("karate", "gcn", "write 'gcn', data='karate'"),
+        ("gcn", "karate", "write 'gcn', data='karate'"),
+    ):
+        with pytest.raises(ZooError, match=f"first the recipe.*{said}"):
+            zoo.train(first, second)
     with pytest.raises(ZooError, match=r"write the overrides as a list, \['dataset=karate'\]"):
         zoo.train("gcn", "dataset=karate")
     with pytest.raises(ZooError, match="this model was not loaded"):

@@ -45,7 +45,7 @@ def predict_links(
     pairs: Path | str | Sequence[Sequence[Any]] | np.ndarray | Tensor | DataFrame | None = None,
     *,
     top: int | None = None,
-    nodes: Sequence[Any] | np.ndarray | Tensor | None = None,
+    nodes: Sequence[Any] | np.ndarray | Tensor | int | None = None,
     known: bool = False,
     device: torch.device | str = "cpu",
 ) -> DataFrame:
@@ -55,10 +55,10 @@ def predict_links(
         model: trained by `task: link-prediction`, as of `zoo.predict`.
         data: a graph with the features of training; or its name, path or mapping, which is read as
             that one was.
-        pairs: ids of two nodes each, (P, 2), or the path of a table (CSV, Parquet) whose first two
-            columns they are.
+        pairs: ids of two nodes each, (P, 2), or a table whose first two columns they are, of pandas
+            or by its path (CSV, Parquet).
         top: in the place of pairs, the partners that each node is most likely linked with.
-        nodes: with `top`, ids of the nodes whose partners are asked for; left out, all.
+        nodes: with `top`, ids of the nodes whose partners are asked for, or one; left out, all.
         known: with `top`, whether links that the graph has count too.
         device: where.
 
@@ -79,13 +79,13 @@ def predict_links(
     model = as_model(model)
     graph, *_ = read_by_name(model, data, None, None, labels=False)
     if pairs is None:
-        chosen = None if nodes is None else find_nodes(_names(nodes), graph)
+        chosen = None if nodes is None else find_nodes(np.atleast_1d(_names(nodes)), graph)
         best, likely = best_partners(model, graph, top, nodes=chosen, known=known, device=device)
         return _table(graph, best.flatten(0, 1), likely.flatten())
     if isinstance(pairs, str | Path):
         places = read_pairs(Path(pairs), graph)
     else:
-        names = _names(pairs)
+        names = _names(pairs.iloc[:, :2] if hasattr(pairs, "columns") else pairs)
         if names.ndim != 2 or names.shape[1] != 2 or not len(names):
             raise ZooError("pairs are ids of two nodes each, such as [(0, 33), (5, 16)].")
         places = find_nodes(names.flatten(), graph, once=False).reshape(-1, 2)

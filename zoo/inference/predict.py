@@ -25,7 +25,7 @@ from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.dataset import labelled, unknown_but
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.files.objects import wrong_object
+from zoo.data.files.objects import described, wrong_object
 from zoo.data.load import without_labels
 from zoo.data.samples import Samples, Separate
 from zoo.data.summary import MOST
@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 
 Source = Model | os.PathLike[str] | str
 """A trained model, or what `zoo.load` takes: a run, its folder, a name of weights."""
+
+Rows = Sequence[int] | np.ndarray | Tensor
+"""Numbers of nodes (n,), or a mask (N,) bool."""
 
 Read = Callable[..., Tensor]
 """What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
@@ -353,7 +356,7 @@ def predict(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
     only_new: bool = False,
     only_unlabelled: bool = False,
 ) -> Predictions:
@@ -371,8 +374,8 @@ def predict(
         device: where.
         context: nodes that the model sees besides, such as `training_part` of one that was trained
             with `inductive`; no answers are given for them.
-        given: of a model that is given labels, the nodes (n,) whose labels these are; left out, all
-            that have one. Each of them is answered for without its own.
+        given: of a model that is given labels, the nodes (n,) whose labels these are, or a mask
+            (N,); left out, all that have one. Each of them is answered for without its own.
         only_new: answers of the nodes alone that training has not seen, by their ids; they are told
             from the others where the weights are those of a run on a graph of one's own.
         only_unlabelled: answers of the nodes alone whose label is not known.
@@ -390,7 +393,7 @@ def predict(
 
 
 def _predict_all(
-    model: Model, data: Any, context: Dataset | None, given: Tensor | None, how: dict[str, Any]
+    model: Model, data: Any, context: Dataset | None, given: Rows | None, how: dict[str, Any]
 ) -> tuple[Predictions, Dataset | Samples]:
     """Return what a model says of every node, and the data set that it was asked about."""
     named, loaded = data, model
@@ -504,7 +507,7 @@ def embed(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
     model = as_model(model)
@@ -531,7 +534,7 @@ def answers(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
     data, context, given = read_by_name(model, data, context, given)
@@ -550,8 +553,8 @@ def answers(
 
 
 def read_by_name(
-    model: Model, data: Any, context: Dataset | None, given: Tensor | None, labels: bool = True
-) -> tuple[Any, Dataset | None, Tensor | None]:
+    model: Model, data: Any, context: Dataset | None, given: Rows | None, labels: bool = True
+) -> tuple[Any, Dataset | None, Rows | None]:
     """Return data, read as those of training if they are named, context and given labels.
 
     Raises:
@@ -576,13 +579,16 @@ def read_by_name(
 
 
 def _match(
-    model: Model, data: Dataset, context: Dataset | None, given: Tensor | None
+    model: Model, data: Dataset, context: Dataset | None, given: Rows | None
 ) -> tuple[Model, Dataset]:
     """Return a model as it reads data, and all that it sees; refuse a name as a context."""
     if isinstance(context, str | Path | dict):
         name = brief(str(context) if isinstance(context, Path) else context)
         raise ZooError(f"{name} is only a name here; write zoo.load_data({name}).")
-    model = resized(model, data) if model.any_graph else model
+    if model.any_graph:
+        if not data.classes:
+            raise _without_labels(model, data)
+        model = resized(model, data)
     seen = match_features(model, data, context)
     if model.context:
         seen = _with_labels(model, seen, data, context, given)
@@ -592,22 +598,58 @@ def _match(
 
 
 def _with_labels(
-    model: Model, seen: Dataset, data: Dataset, context: Dataset | None, given: Tensor | None
+    model: Model, seen: Dataset, data: Dataset, context: Dataset | None, given: Rows | None
 ) -> Dataset:
     """Return what a model sees with the labels that it is given: of `given`, and of a context."""
+    chosen = None if given is None else chosen_rows("given", given, data.name, len(data.y))
     first = len(seen.y) - len(data.y)
     y = match_labels(model, seen).clone()
     if context is not None:
         y[:first] = match_labels(model, context)
-    rows = labelled(y).nonzero().squeeze(1) if given is None else given + first
-    if given is not None and first:
+    rows = labelled(y).nonzero().squeeze(1) if chosen is None else chosen + first
+    if chosen is not None and first:
         rows = torch.cat([torch.arange(first), rows])
     if not len(rows) or not labelled(y[rows]).any():
-        raise ZooError(
-            f"{data.name} has no labels, and {type(model).__name__} answers by those of some of "
-            "its nodes; give a few nodes of each class theirs."
-        )
+        raise _without_labels(model, data)
     return dataclasses.replace(seen, context=unknown_but(y, rows))
+
+
+def _without_labels(model: Model, data: Dataset) -> ZooError:
+    return ZooError(
+        f"{data.name} has no labels, and {type(model).__name__} answers by those of some of "
+        "its nodes; give a few nodes of each class theirs."
+    )
+
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def chosen_rows(what: str, rows: Rows, name: str, count: int) -> Tensor:
+    """Return numbers of rows (n,) int64, which a user names in a list, an array or a tensor.
+
+    Args:
+        what: they are called.
+        rows: numbers (n,), or a mask (count,) bool.
+        name: of the data.
+        count: of its rows.
+
+    Raises:
+        ZooError: they are neither, or a number is that of no row.
+    """
+    wanted = f"`{what}` are numbers of rows of {name}, from 0 to {count - 1}, or a mask of all"
+    try:
+        chosen = rows.cpu() if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+    except (TypeError, ValueError):  # text, or lists of unequal length
+        raise ZooError(f"{wanted}, and this is {described(rows)}.") from None
+    if chosen.dtype == torch.bool and chosen.shape == (count,):
+        return chosen.nonzero().squeeze(1)
+    numbers = not len(chosen.flatten()) or chosen.dtype in _WHOLE
+    if chosen.ndim != 1 or not numbers:
+        raise ZooError(f"{wanted}, and this is {described(rows)}.")
+    chosen = chosen.long()
+    if len(wrong := chosen[(chosen < 0) | (chosen >= count)]):
+        raise ZooError(f"{wanted}, and {wrong[0]} is none.")
+    return chosen
 
 
 def _refuse_links(task: Task) -> None:
@@ -616,7 +658,8 @@ def _refuse_links(task: Task) -> None:
         raise ZooError(
             "these weights are of links, and say nothing of a node by itself: "
             "`zoo.predict_links(model, GRAPH, top=10)` and `zoo predict WEIGHTS --data GRAPH --top "
-            "10` give its best partners, and `zoo evaluate WEIGHTS` measures links."
+            "10` give its best partners; `zoo.evaluate(model, GRAPH)`, of a graph by its name or "
+            "path, and `zoo evaluate WEIGHTS` measure links."
         )
 
 

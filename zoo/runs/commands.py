@@ -18,7 +18,7 @@ from zoo.registry import Model
 from zoo.runs.compare import candidates
 from zoo.runs.compare import compare as run_candidates
 from zoo.runs.finetune import plan_finetuning
-from zoo.runs.resolve import load_recipe
+from zoo.runs.resolve import is_model, load_recipe
 from zoo.runs.results_table import in_percent, results_table, sentences, to_latex, to_markdown
 from zoo.runs.run import Watch, run_recipe
 from zoo.runs.run_folder import new_folder
@@ -420,8 +420,21 @@ def _on(data: Any, overrides: Sequence[str]) -> list[str]:
     return name_data(_named(data), overrides, f"data={data!r}")
 
 
+def _check_order(recipe: Any, second: Any) -> None:
+    """Refuse data before a recipe, or in the place of its overrides."""
+    if not isinstance(second, str) or "=" in second:
+        return
+    if second in recipe_names() or is_model(second):
+        recipe, second = second, recipe if isinstance(recipe, str) else "PATH"
+    raise ZooError(
+        "first the recipe, or the word of a model, and then its data, by their name or path: "
+        f"write {recipe!r}, data={second!r}."
+    )
+
+
 def _loaded(recipe: Any, overrides: Sequence[str], data: Any = None) -> Recipe:
     if isinstance(overrides, str | Dataset | Separate):
+        _check_order(recipe, overrides)
         _named(overrides)
         raise ZooError(f"write the overrides as a list, [{overrides!r}].")
     _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe)
