@@ -193,6 +193,9 @@ def test_every_row_of_a_file_has_a_row_of_predictions(tmp_path, command):
     rows = np.load(tmp_path / "rows.npy")
     assert np.isnan(rows).any(axis=1).tolist() == [False, True, True, False]
     assert command("evaluate", run)[1].startswith("r2 ")
+    embedded = zoo.embed(run, "new.csv").table()
+    assert embedded["id"].tolist() == [*"abcd"]
+    assert np.array_equal(embedded.drop(columns="id"), rows, equal_nan=True)
     code, out, _ = command("data", "check", "new.csv")
     assert code == 0 and "2 of 4 rows, no samples" in out
     table(tmp_path / "toxic.csv", [f"{'C' * (1 + n % 9)},{n % 2}" for n in range(99)], "smiles,t")

@@ -86,6 +86,13 @@ def test_pairs_and_partners_by_ids(run, tmp_path):
         assert predict_links(model, data, same)["probability"].tolist() == expected[:2].tolist()
     file.write_text("source,target\n5,16\n0,33\n")
     assert predict_links(model, data, file)["probability"].tolist() == expected[:2].tolist()
+    frame = pandas.DataFrame({"a": ["5", "0"], "b": ["16", "33"], "price": [0.5, 1.5]})
+    assert predict_links(model, data, frame)["probability"].tolist() == expected[:2].tolist()
+    one = predict_links(model, ids, top=2, nodes="m33")
+    assert one["source"].tolist() == ["m33", "m33"]
+    assert predict_links(model, data, top=2, nodes=33)["target"].tolist() == [
+        int(name[1:]) for name in one["target"]
+    ]
     some = predict_links(model, ids, top=2, nodes=["m33", "m2"])
     assert some["source"].tolist() == ["m33", "m33", "m2", "m2"]
     for wrong, message in (
@@ -93,6 +100,7 @@ def test_pairs_and_partners_by_ids(run, tmp_path):
         ({"pairs": [(0, 1)], "top": 2}, "links are predicted of pairs"),
         ({"pairs": [(0, 1)], "nodes": [1]}, "links are predicted of pairs"),
         ({"pairs": [(0, 1, 2)]}, "ids of two nodes each"),
+        ({"pairs": frame[["a"]]}, "ids of two nodes each"),
         ({"pairs": [(0, 34)]}, "no node of karate is called '34'"),
     ):
         with pytest.raises(ZooError, match=message):
@@ -120,6 +128,15 @@ def test_what_is_measured_is_what_training_measured(run):
     assert measured["score"] == pytest.approx(summary["test"]["mean"])
     assert measured["unit"] == "links" and measured["nodes"] == 9
     assert evaluate_part(model, None, "train")["seen"]
+    assert zoo.evaluate(model) == zoo.evaluate(model, "karate") == measured["score"]
+    train = evaluate_part(model, None, "train")["score"]
+    assert zoo.evaluate(model, "karate", part="train") == train
+    for wrong, said in (
+        ({"nodes": [1]}, "links are measured, and not nodes"),
+        ({"data": load_data("karate")}, "zoo.evaluate.model, GRAPH.*by its name or path"),
+    ):
+        with pytest.raises(ZooError, match=said):
+            zoo.evaluate(model, **{"data": "karate", **wrong})
 
 
 def test_a_model_of_nodes_scores_no_pairs():

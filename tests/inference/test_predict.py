@@ -106,7 +106,37 @@ def test_targets_and_numbers():
 
 def test_what_the_head_reads():
     model = linear([[1, 0], [0, 1]], task="node-classification")
-    assert zoo.embed(model, graph(X, [0, 1, 0, 1])).values.tolist() == X
+    found = zoo.embed(model, graph(X, [0, 1, 0, 1], ids=np.array([*"pqrs"])))
+    assert found.values.tolist() == np.asarray(found).tolist() == X and len(found) == 4
+    assert np.asarray(found, np.float64).dtype == np.float64
+    table = found.table()
+    assert list(table) == ["id", "e0", "e1"] and table["id"].tolist() == [*"pqrs"]
+    assert table[["e0", "e1"]].values.tolist() == X
+
+
+def test_as_many_predictions_as_nodes_and_none_is_changed():
+    model = linear([[1, 0], [0, 1]], task="node-classification")
+    found = zoo.predict(model, graph(X, [0, 1, 0, 1]))
+    assert len(found) == len(found.table()) == 4 and len(found.select(found.ids > 1)) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.labels = None
+
+
+def test_nodes_to_be_measured_are_numbers_of_rows_or_a_mask():
+    model = linear([[1, 0], [0, 1]], task="node-classification", metric="accuracy")
+    data = graph(X, [0, 1, 1, 1])
+    for nodes in ([0, 2], np.array([0, 2]), torch.tensor([2, 0]), np.array([1, 0, 1, 0], bool)):
+        assert zoo.evaluate(model, data, nodes) == 0.5
+    for nodes, said in (
+        (torch.tensor([1, 5000]), "from 0 to 3, or a mask of all, and 5000 is none"),
+        (torch.tensor([-1]), "and -1 is none"),
+        (torch.tensor([True]), "a mask of all, and this is a torch.Tensor of the shape"),
+        ([0.5], "this is a list of 1, the first of type float"),
+        (["n1"], "this is a list of 1, the first of type str"),
+        ([[0], [1, 2]], "this is a list of 2"),
+    ):
+        with pytest.raises(ZooError, match=said):
+            zoo.evaluate(model, data, nodes)
 
 
 def test_three_lines(run):
@@ -256,13 +286,13 @@ def test_weights_of_graphs_do_not_answer_for_nodes():
 
 
 @pytest.mark.parametrize("ask", [zoo.predict, zoo.evaluate, zoo.embed])
-def test_names_of_data_and_of_models_are_refused(ask):
+def test_names_of_data_are_refused_where_the_model_was_not_loaded(ask):
     data = zoo.load_graph("karate")
     model = zoo.create_model("mlp", data.inputs, 2).eval()
     for name in ("m2", Path("m2")):
         with pytest.raises(ZooError, match=r"m2'? is only a name.*Write zoo.load_data\('m2'\)"):
             ask(model, name)
-        with pytest.raises(ZooError, match=r"write zoo.load\('m2'\)"):
+        with pytest.raises(ZooError, match="no weights at 'm2'"):
             ask(name, data)
     with pytest.raises(ZooError, match=r"zoo.load_data\({'name': 'm2'}\)"):
         ask(model, data, context={"name": "m2"})

@@ -37,6 +37,40 @@ def test_a_run_is_its_summary_and_loads_its_best_seed(tmp_path, caplog):
     assert "are those that the model was trained on" in caplog.text
 
 
+def test_a_run_its_folder_and_a_name_are_taken_for_their_model(tmp_path):
+    run = zoo.train("gcn", ["dataset=karate", *SMALL], runs=tmp_path)
+    model, data = run.load(), zoo.load_data("karate")
+    expected = zoo.predict(model, data).values
+    for source in (run, run.folder, str(run.folder)):
+        assert torch.equal(zoo.predict(source, data).values, expected)
+        assert (zoo.embed(source, data).values == zoo.embed(model, data).values).all()
+        assert zoo.evaluate(source) == zoo.evaluate(model)
+    assert torch.equal(zoo.predict([run, model], "karate").values, expected)
+    assert zoo.load(run).folder == model.folder and zoo.evaluate("gcn-digits") > 0.9
+    with pytest.raises(ZooError, match="say nothing of pairs"):
+        zoo.predict_links(run, data, top=1)
+    assert zoo.write_report(run, tmp_path / "a.html").is_file()
+
+
+def test_what_is_no_model_is_named_in_one_sentence(tmp_path):
+    data, model = zoo.load_data("karate"), zoo.create_model("gcn", 34, 2)
+    linear = torch.nn.Linear(34, 2)
+    for ask, said in (
+        (lambda: zoo.predict(linear, data), "one model is wanted.*a torch.Linear"),
+        (lambda: zoo.predict(data, "gcn-digits"), "one model is wanted.*a zoo.Dataset"),
+        (lambda: zoo.embed([model], data), "one model is wanted.*a list of 1"),
+        (lambda: zoo.evaluate([model, model]), "one model is wanted.*a list of 2"),
+        (lambda: zoo.predict_links(None, data, top=1), "one model is wanted.*None"),
+        (lambda: zoo.load(model), "weights are loaded by a run.*a zoo.GCN"),
+        (lambda: zoo.finetune(linear, "karate"), "weights are loaded by a run.*a torch.Linear"),
+        (lambda: zoo.save("gcn-digits", tmp_path / "a"), "a model is saved.*'gcn-digits'"),
+        (lambda: zoo.compare(model, "mlp"), "are compared, and this is a zoo.GCN"),
+        (lambda: zoo.write_report(model), "a report is of a run.*a zoo.GCN"),
+    ):
+        with pytest.raises(ZooError, match=said):
+            ask()
+
+
 def test_a_recipe_that_is_loaded_is_changed_as_well(tmp_path):
     recipe = zoo.load_recipe("gcn", ["dataset=karate", "train.epochs=1"])
     assert zoo.train(recipe, ["seeds=[3]"], runs=tmp_path).seeds[0].seed == 3
@@ -95,6 +129,13 @@ def test_a_graph_in_memory_is_written_for_a_run_and_other_objects_are_refused(tm
         zoo.train("gcn", data=graph)
     with pytest.raises(ZooError, match=r"of a file, which `torch\.save\(data, \"mine"):
         zoo.train("gcn", data={"edge_index": torch.zeros(2, 0, dtype=torch.int64)})
+    for first, second, said in (
+        (data, "gcn", "write 'gcn', data='PATH'"),
+        ("karate", "gcn", "write 'gcn', data='karate'"),
+        ("gcn", "karate", "write 'gcn', data='karate'"),
+    ):
+        with pytest.raises(ZooError, match=f"first the recipe.*{said}"):
+            zoo.train(first, second)
     for wrong in ("dataset=karate", data):
         with pytest.raises(ZooError, match=r"as a list, such as \['train.epochs=20'\]"):
             zoo.train("gcn", wrong)

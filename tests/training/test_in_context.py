@@ -134,11 +134,22 @@ def test_predictions_are_those_of_the_loop(data):
     assert evaluate(model, data, given, given=given) == pytest.approx(result.train)
     answer = answers(model, data, given=given)
     embedded = embed(model, data, given=given).values
+    for same in (given.numpy(), given.tolist()):
+        assert (embed(model, data, given=same).values == embedded).all()
+    with pytest.raises(zoo.ZooError, match="`given` are numbers of rows .* 9999 is none"):
+        embed(model, data, given=[9999])
     torch.testing.assert_close(torch.from_numpy(embedded), answer.logits)
     loader = BATCHING["full"](data.with_context(given), given, "cpu")
     every = torch.arange(len(data.y))
     logits = infer(model, loader, "fp32", lambda forward: loader.logits(forward, every))
     torch.testing.assert_close(answer.logits, logits)
+
+
+def test_a_graph_without_labels_is_one_sentence():
+    bare = zoo.Dataset.from_arrays([(0, 1), (1, 2)], torch.eye(3).numpy())
+    for ask in (predict, embed, evaluate):
+        with pytest.raises(zoo.ZooError, match="has no labels, and Ridge answers by those of some"):
+            ask(zoo.create_model("ridge", 3, 2), bare)
 
 
 def test_any_columns_and_classes_will_do(data):

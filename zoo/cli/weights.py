@@ -1,5 +1,6 @@
 """The commands for what has been trained: predict, evaluate, embed, and its way to others."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -189,10 +190,10 @@ def _nodes(
         own = predict(model, graph, context=context, given=given, **how)
         known = own.known or true_labels(model, folder, spec)
         parts = parts_in_training(model, folder, spec, graph)
-        found.append(own._replace(known=known, parts=parts))
+        found.append(dataclasses.replace(own, known=known, parts=parts))
     predictions = choose_nodes(mean_of(found), folder, graph, **only)
     write_table(predictions, out)
-    count, dropped = len(predictions.ids), _dropped(predictions.dropped_edges)
+    count, dropped = len(predictions), _dropped(predictions.dropped_edges)
     by = _by_labels(graph, given) if model.context else ""
     mean = f", the mean of {len(found)} seeds" if all_seeds else ""
     console.remark(f"{count:,} {graph.unit} of {graph.name} are in {out}{mean}.{by}{dropped}")
@@ -259,7 +260,7 @@ def embed(
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": _device(device)}
     given = given_nodes(model, folder, spec, graph)
     embeddings = run(model, graph, context=context, given=given, **how)
-    values = with_empty_rows(embeddings.values, getattr(graph, "unread", {}))
+    values = with_empty_rows(embeddings.values, embeddings.unread)
     write_array(values, out)
     shape, dropped = " x ".join(map(str, values.shape)), _dropped(embeddings.dropped_edges)
     console.remark(f"{shape} numbers, {graph.unit} of {graph.name}, are in {out}.{dropped}")

@@ -26,7 +26,16 @@ from zoo.errors import ZooError, unknown
 from zoo.inference.forecast import Forecast, evaluate_forecasts, forecast
 from zoo.inference.links import evaluate_links, links_as_trained
 from zoo.inference.matching import class_names
-from zoo.inference.predict import Answers, answers, labelled, per_class, spec_of
+from zoo.inference.predict import (
+    Answers,
+    Rows,
+    Source,
+    answers,
+    chosen_rows,
+    labelled,
+    per_class,
+    spec_of,
+)
 from zoo.inference.training_data import (
     Training,
     as_trained,
@@ -50,32 +59,34 @@ from zoo.tasks.labels import FORECASTING, LINKS, TRANSLATION
 from zoo.tasks.task import Task, measured_beside
 from zoo.training.batches import TrainingData
 from zoo.weights.files import CONFIG
+from zoo.weights.save_and_load import as_model
 
 _LOG = logging.getLogger(__name__)
 
 
 def evaluate(
-    model: Model,
+    model: Source,
     data: Dataset | Samples | Spec | Path | None = None,
-    nodes: Tensor | None = None,
+    nodes: Rows | None = None,
     *,
     part: str | None = None,
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
 ) -> float:
     """Return the metric of a model's task on a graph.
 
     Where names of classes are known on both sides, classes are matched by name.
 
     Args:
-        model: a trained model, as `zoo.load` gives it.
+        model: a trained model, or what `zoo.load` takes: a run, its folder, a name of weights.
         data: a graph with labels, or its name, as in `predict`; None: what it was trained on, of
-            which the test part is measured, as `zoo evaluate` does.
-        nodes: an int64 index of the nodes that count; left out, all that are labelled, of which
-            a warning says if the model was, or may have been, trained on some.
+            which the test part is measured, as `zoo evaluate` does. Links are measured of a graph
+            by its name, in the part test if no other is named.
+        nodes: numbers of the nodes that count, (n,), or a mask (N,); left out, all that are
+            labelled, of which a warning says if the model was, or may have been, trained on some.
         part: `train`, `val` or `test` of the training of the weights, or `all`, in the place of
             nodes.
         batch_size: as in `predict`.
@@ -86,20 +97,26 @@ def evaluate(
 
     Raises:
         ZooError: the graph has other features or classes, no labels, or does not fit into memory;
-            or nothing says which nodes the part has.
+            or nothing says which nodes the part has, or one of `nodes` is none.
     """
+    model = as_model(model)
     how = {"batch_size": batch_size, "layerwise": layerwise, "device": device}
     if part is not None and nodes is not None:
         raise ZooError("`nodes` and `part` both say what is measured; leave one out.")
     in_memory = isinstance(data, Dataset | Separate)
-    if not in_memory and (data is None or part is not None):
+    links = model.about.task == LINKS
+    if links and nodes is not None:
+        raise ZooError("links are measured, and not nodes; write `part` in the place of `nodes`.")
+    if not in_memory and (data is None or part is not None or links):
         return _score_of_part(model, data, part, how, context, given)
     answer = answers(model, data, context=context, given=given, **how)
     if part not in (None, "all"):
         nodes = _part_in_memory(model, data, part)
     elif nodes is None and not model.context:
         _warn_of_training(model, data, answer)
-    chosen = torch.arange(len(answer.y)) if nodes is None else nodes
+    if nodes is None:
+        return answer.task.metric(answer.logits, answer.y)
+    chosen = chosen_rows("nodes", nodes, answer.seen.name, len(answer.y))
     return answer.task.metric(answer.logits[chosen], answer.y[chosen])
 
 
@@ -323,7 +340,7 @@ def _check_links(task: str | None, otherwise: bool) -> None:
     if task == LINKS and otherwise:
         raise ZooError(
             f"links are measured in {', '.join(PARTS)}, by the graph of all links of training at "
-            "once; leave `all`, --layerwise, --only-new and --batch-size out."
+            "once; leave `all` and what is for nodes out: batch size, layerwise, only new."
         )
 
 

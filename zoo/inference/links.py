@@ -23,13 +23,14 @@ from zoo.encodings import ENCODINGS
 from zoo.errors import ZooError, unknown
 from zoo.graphs.pairs import links_of
 from zoo.inference.matching import match_features, match_graph
-from zoo.inference.predict import logits, read_by_name, run_inference, task_of
+from zoo.inference.predict import Source, logits, read_by_name, run_inference, task_of
 from zoo.registry import Model
 from zoo.tasks.labels import LINKS
 from zoo.tasks.links import OF_RECIPES
 from zoo.tasks.task import named_scores
 from zoo.training.batches import TrainingData, evaluating
 from zoo.training.links import LinkBatches, scores_of
+from zoo.weights.save_and_load import as_model
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,25 +40,25 @@ BLOCK = 2**20
 
 
 def predict_links(
-    model: Model,
+    model: Source,
     data: Dataset | Spec | Path,
     pairs: Path | str | Sequence[Sequence[Any]] | np.ndarray | Tensor | DataFrame | None = None,
     *,
     top: int | None = None,
-    nodes: Sequence[Any] | np.ndarray | Tensor | None = None,
+    nodes: Sequence[Any] | np.ndarray | Tensor | int | None = None,
     known: bool = False,
     device: torch.device | str = "cpu",
 ) -> DataFrame:
     """Predict which nodes are linked, as `zoo predict --pairs` and `--top` do.
 
     Args:
-        model: trained by `task: link-prediction`, as `zoo.load` gives it.
+        model: trained by `task: link-prediction`, as of `zoo.predict`.
         data: a graph with the features of training; or its name, path or mapping, which is read as
             that one was.
-        pairs: ids of two nodes each, (P, 2), or the path of a table (CSV, Parquet) whose first two
-            columns they are.
+        pairs: ids of two nodes each, (P, 2), or a table whose first two columns they are, of pandas
+            or by its path (CSV, Parquet).
         top: in the place of pairs, the partners that each node is most likely linked with.
-        nodes: with `top`, ids of the nodes whose partners are asked for; left out, all.
+        nodes: with `top`, ids of the nodes whose partners are asked for, or one; left out, all.
         known: with `top`, whether links that the graph has count too.
         device: where.
 
@@ -75,15 +76,16 @@ def predict_links(
             "or as the best partners of each node, --top 10, of some by --node ID (`nodes`), with "
             "those it is linked with already by --known."
         )
+    model = as_model(model)
     graph, *_ = read_by_name(model, data, None, None, labels=False)
     if pairs is None:
-        chosen = None if nodes is None else find_nodes(_names(nodes), graph)
+        chosen = None if nodes is None else find_nodes(np.atleast_1d(_names(nodes)), graph)
         best, likely = best_partners(model, graph, top, nodes=chosen, known=known, device=device)
         return _table(graph, best.flatten(0, 1), likely.flatten())
     if isinstance(pairs, str | Path):
         places = read_pairs(Path(pairs), graph)
     else:
-        names = _names(pairs)
+        names = _names(pairs.iloc[:, :2] if hasattr(pairs, "columns") else pairs)
         if names.ndim != 2 or names.shape[1] != 2 or not len(names):
             raise ZooError("pairs are ids of two nodes each, such as [(0, 33), (5, 16)].")
         places = find_nodes(names.flatten(), graph, once=False).reshape(-1, 2)

@@ -6,10 +6,10 @@ answer depends on is the graph that it is asked about, not the one of training.
 
 import dataclasses
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from zoo.config.recipe import word
 from zoo.data import Dataset
 from zoo.data.dataset import labelled, unknown_but
 from zoo.data.files.graph_arrays import PARTS
-from zoo.data.files.objects import wrong_object
+from zoo.data.files.objects import described, wrong_object
 from zoo.data.load import without_labels
 from zoo.data.samples import Samples, Separate
 from zoo.data.summary import MOST
@@ -56,10 +56,17 @@ from zoo.training.batches import SampleBatches, evaluating, moved
 from zoo.training.in_context import answer_in_context
 from zoo.training.layerwise import Layerwise
 from zoo.weights.create import resized
+from zoo.weights.save_and_load import as_model
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+
+Source = Model | os.PathLike[str] | str
+"""A trained model, or what `zoo.load` takes: a run, its folder, a name of weights."""
+
+Rows = Sequence[int] | np.ndarray | Tensor
+"""Numbers of nodes (n,), or a mask (N,) bool."""
 
 Read = Callable[..., Tensor]
 """What is asked of a model, `(model, graph, x, *context)` to a row for each node."""
@@ -181,8 +188,9 @@ def _order_nodes(data: Dataset) -> Tensor:
     return torch.from_numpy(order.astype(np.int64))
 
 
-class Predictions(NamedTuple):
-    """What a model says of every node.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says of every node; its length is the number of these.
 
     Attributes:
         ids: the nodes (N,), as the owner of the graph names them.
@@ -205,10 +213,13 @@ class Predictions(NamedTuple):
     values: Tensor
     labels: list[str] | None
     dropped_edges: float
-    unread: Mapping[int, Any] = MappingProxyType({})
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
     known: list[Any] | None = None
     parts: list[str] | None = None
     spread: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
     def __repr__(self) -> str:
         """Return five lines: how many rows there are, of which classes, and the first two."""
@@ -231,7 +242,8 @@ class Predictions(NamedTuple):
             for each in [getattr(self, key)]
         }
         chosen["spread"] = None if self.spread is None else self.spread[places]
-        return self._replace(ids=self.ids[nodes], values=self.values[places], unread={}, **chosen)
+        values = self.values[places]
+        return dataclasses.replace(self, ids=self.ids[nodes], values=values, unread={}, **chosen)
 
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values.
@@ -241,7 +253,7 @@ class Predictions(NamedTuple):
         each value. Rows of a file that could not be read stand at their places, with nothing but
         ids.
         """
-        from pandas import DataFrame, concat
+        from pandas import DataFrame
 
         names = {"label": self.labels, "known": self.known, "part": self.parts}
         names = {name: each for name, each in names.items() if each is not None}
@@ -249,12 +261,7 @@ class Predictions(NamedTuple):
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
         if self.spread is not None:
             columns |= self._spread_columns(self.spread)
-        table = DataFrame({"id": self.ids, **names, **columns})
-        if not self.unread:
-            return table
-        table.index = answered_rows(len(table), self.unread)
-        empty = DataFrame({"id": [*self.unread.values()]}, index=[*self.unread])
-        return concat([table, empty]).sort_index()
+        return _with_ids_of(self.unread, DataFrame({"id": self.ids, **names, **columns}))
 
     def _spread_columns(self, spread: Tensor) -> dict[str, np.ndarray]:
         if self.labels is not None:
@@ -273,6 +280,17 @@ def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
     return np.setdiff1d(np.arange(count + len(unread)), [*unread])
 
 
+def _with_ids_of(unread: Mapping[int, Any], table: "DataFrame") -> "DataFrame":
+    """Return a table and, at their places, a row of an id for each row that could not be read."""
+    from pandas import DataFrame, concat
+
+    if not unread:
+        return table
+    table.index = answered_rows(len(table), unread)
+    empty = DataFrame({"id": [*unread.values()]}, index=[*unread])
+    return concat([table, empty]).sort_index()
+
+
 def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
     """Return rows (N, D) and, at their places, one of NaN for each row that could not be read."""
     rows = np.full((len(values) + len(unread), *values.shape[1:]), np.nan, values.dtype)
@@ -280,11 +298,38 @@ def with_empty_rows(values: np.ndarray, unread: Collection[int]) -> np.ndarray:
     return rows
 
 
-class Embedding(NamedTuple):
-    """What the head of a model reads of every node, (N, D) fp32, and as of predictions the rest."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Embedding:
+    """What the head of a model reads of every node; `numpy.asarray` of it is its values.
 
+    Attributes:
+        ids: the nodes (N,), as of `Predictions`.
+        values: (N, D) fp32.
+        dropped_edges: as of `Predictions`.
+        unread: as of `Predictions`.
+    """
+
+    ids: np.ndarray
     values: np.ndarray
     dropped_edges: float
+    unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.values, dtype, copy=copy)
+
+    def table(self) -> "DataFrame":
+        """Return a row per node: `id`, and the values `e0`, `e1` and so on.
+
+        Rows of a file that could not be read stand at their places, of NaN.
+        """
+        from pandas import DataFrame
+
+        table = DataFrame(self.values, columns=[f"e{n}" for n in range(self.values.shape[1])])
+        table.insert(0, "id", self.ids)
+        return _with_ids_of(self.unread, table)
 
 
 class Answers(NamedTuple):
@@ -304,22 +349,22 @@ class Answers(NamedTuple):
 
 
 def predict(
-    model: Model | Sequence[Model],
+    model: Source | Sequence[Source],
     data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
     only_new: bool = False,
     only_unlabelled: bool = False,
 ) -> Predictions:
     """Predict every node of a graph.
 
     Args:
-        model: a trained model, as `zoo.load` gives it; or a list of several, such as the seeds of a
-            run, whose mean is answered, with its spread.
+        model: a trained model, or what `zoo.load` takes, a run, its folder or a name of weights; or
+            a list of several, such as the seeds of a run, whose mean is answered, with its spread.
         data: a graph with the features of the one it was trained on, as `zoo.load_data` gives
             it; or its name, path or mapping, which is read as that one was.
         batch_size: nodes at a time. Neither edges nor attention cross from one part of the graph
@@ -329,8 +374,8 @@ def predict(
         device: where.
         context: nodes that the model sees besides, such as `training_part` of one that was trained
             with `inductive`; no answers are given for them.
-        given: of a model that is given labels, the nodes (n,) whose labels these are; left out, all
-            that have one. Each of them is answered for without its own.
+        given: of a model that is given labels, the nodes (n,) whose labels these are, or a mask
+            (N,); left out, all that have one. Each of them is answered for without its own.
         only_new: answers of the nodes alone that training has not seen, by their ids; they are told
             from the others where the weights are those of a run on a graph of one's own.
         only_unlabelled: answers of the nodes alone whose label is not known.
@@ -340,7 +385,7 @@ def predict(
             that can be evaluated layer by layer; an answer is no finite number; nothing says which
             nodes are new, or none is without a label.
     """
-    models = [*model] if isinstance(model, list | tuple) else [model]
+    models = [as_model(one) for one in (model if isinstance(model, list | tuple) else [model])]
     how = {"size": batch_size, "layerwise": layerwise, "device": device}
     asked = [_predict_all(each, data, context, given, how) for each in models]
     found = mean_of([predictions for predictions, _ in asked])
@@ -348,7 +393,7 @@ def predict(
 
 
 def _predict_all(
-    model: Model, data: Any, context: Dataset | None, given: Tensor | None, how: dict[str, Any]
+    model: Model, data: Any, context: Dataset | None, given: Rows | None, how: dict[str, Any]
 ) -> tuple[Predictions, Dataset | Samples]:
     """Return what a model says of every node, and the data set that it was asked about."""
     named, loaded = data, model
@@ -361,8 +406,7 @@ def _predict_all(
     values = task.probabilities(values)
     own = class_names(model.about, data)
     names = _names(own, values.shape[1])
-    unread = getattr(data, "unread", {})
-    ids = answered_rows(len(data.y), unread) if data.ids is None else data.ids
+    ids, unread = _ids_of(data)
     labels = None
     if task.kind in ("classes", "binary"):
         labels = [names[number] for number in values.argmax(dim=1).tolist()]
@@ -373,6 +417,12 @@ def _predict_all(
         known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
     return Predictions(ids, columns, values, labels, dropped, unread, known, parts), data
+
+
+def _ids_of(data: Dataset | Samples) -> tuple[np.ndarray, Mapping[int, Any]]:
+    """Return the ids of rows (N,), and of those that could not be read, by their places."""
+    unread = getattr(data, "unread", {})
+    return answered_rows(len(data.y), unread) if data.ids is None else data.ids, unread
 
 
 def mean_of(several: Sequence[Predictions]) -> Predictions:
@@ -407,7 +457,8 @@ def mean_of(several: Sequence[Predictions]) -> Predictions:
         if None in told
         else [min(own, key=[*PARTS, ""].index) for own in zip(*told, strict=True)]
     )
-    return first._replace(
+    return dataclasses.replace(
+        first,
         values=values.mean(dim=0),
         spread=values.std(dim=0),
         labels=labels,
@@ -449,21 +500,23 @@ def choose_nodes(
 
 
 def embed(
-    model: Model,
+    model: Source,
     data: Dataset | Samples | Spec | Path,
     *,
     batch_size: int | None = None,
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
 ) -> Embedding:
     """Return what the head reads of every node; arguments as those of `predict`."""
+    model = as_model(model)
     data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     values, dropped = run_inference(model, seen, features, batch_size, layerwise, device)
     values = _check_finite(values[len(seen.y) - len(data.y) :], data)
-    return Embedding(values.numpy(), dropped)
+    ids, unread = _ids_of(data)
+    return Embedding(ids, values.numpy(), dropped, unread)
 
 
 def spec_of(data: Any) -> Spec | None:
@@ -481,7 +534,7 @@ def answers(
     layerwise: bool = False,
     device: str | torch.device = "cpu",
     context: Dataset | None = None,
-    given: Tensor | None = None,
+    given: Rows | None = None,
 ) -> Answers:
     """Return what a model says of all rows beside what is true; as `evaluate`, but for `nodes`."""
     data, context, given = read_by_name(model, data, context, given)
@@ -500,15 +553,13 @@ def answers(
 
 
 def read_by_name(
-    model: Model, data: Any, context: Dataset | None, given: Tensor | None, labels: bool = True
-) -> tuple[Any, Dataset | None, Tensor | None]:
+    model: Model, data: Any, context: Dataset | None, given: Rows | None, labels: bool = True
+) -> tuple[Any, Dataset | None, Rows | None]:
     """Return data, read as those of training if they are named, context and given labels.
 
     Raises:
         ZooError: data are named, and the model was not loaded.
     """
-    if isinstance(model, str | Path):
-        raise ZooError(f"{brief(str(model))} is only a name here; write zoo.load({str(model)!r}).")
     if isinstance(data, Dataset | Separate):
         return data, context, given
     if not isinstance(data, str | Path | Mapping):
@@ -528,13 +579,16 @@ def read_by_name(
 
 
 def _match(
-    model: Model, data: Dataset, context: Dataset | None, given: Tensor | None
+    model: Model, data: Dataset, context: Dataset | None, given: Rows | None
 ) -> tuple[Model, Dataset]:
     """Return a model as it reads data, and all that it sees; refuse a name as a context."""
     if isinstance(context, str | Path | dict):
         name = brief(str(context) if isinstance(context, Path) else context)
         raise ZooError(f"{name} is only a name here; write zoo.load_data({name}).")
-    model = resized(model, data) if model.any_graph else model
+    if model.any_graph:
+        if not data.classes:
+            raise _without_labels(model, data)
+        model = resized(model, data)
     seen = match_features(model, data, context)
     if model.context:
         seen = _with_labels(model, seen, data, context, given)
@@ -544,22 +598,58 @@ def _match(
 
 
 def _with_labels(
-    model: Model, seen: Dataset, data: Dataset, context: Dataset | None, given: Tensor | None
+    model: Model, seen: Dataset, data: Dataset, context: Dataset | None, given: Rows | None
 ) -> Dataset:
     """Return what a model sees with the labels that it is given: of `given`, and of a context."""
+    chosen = None if given is None else chosen_rows("given", given, data.name, len(data.y))
     first = len(seen.y) - len(data.y)
     y = match_labels(model, seen).clone()
     if context is not None:
         y[:first] = match_labels(model, context)
-    rows = labelled(y).nonzero().squeeze(1) if given is None else given + first
-    if given is not None and first:
+    rows = labelled(y).nonzero().squeeze(1) if chosen is None else chosen + first
+    if chosen is not None and first:
         rows = torch.cat([torch.arange(first), rows])
     if not len(rows) or not labelled(y[rows]).any():
-        raise ZooError(
-            f"{data.name} has no labels, and {type(model).__name__} answers by those of some of "
-            "its nodes; give a few nodes of each class theirs."
-        )
+        raise _without_labels(model, data)
     return dataclasses.replace(seen, context=unknown_but(y, rows))
+
+
+def _without_labels(model: Model, data: Dataset) -> ZooError:
+    return ZooError(
+        f"{data.name} has no labels, and {type(model).__name__} answers by those of some of "
+        "its nodes; give a few nodes of each class theirs."
+    )
+
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def chosen_rows(what: str, rows: Rows, name: str, count: int) -> Tensor:
+    """Return numbers of rows (n,) int64, which a user names in a list, an array or a tensor.
+
+    Args:
+        what: they are called.
+        rows: numbers (n,), or a mask (count,) bool.
+        name: of the data.
+        count: of its rows.
+
+    Raises:
+        ZooError: they are neither, or a number is that of no row.
+    """
+    wanted = f"`{what}` are numbers of rows of {name}, from 0 to {count - 1}, or a mask of all"
+    try:
+        chosen = rows.cpu() if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+    except (TypeError, ValueError):  # text, or lists of unequal length
+        raise ZooError(f"{wanted}, and this is {described(rows)}.") from None
+    if chosen.dtype == torch.bool and chosen.shape == (count,):
+        return chosen.nonzero().squeeze(1)
+    numbers = not len(chosen.flatten()) or chosen.dtype in _WHOLE
+    if chosen.ndim != 1 or not numbers:
+        raise ZooError(f"{wanted}, and this is {described(rows)}.")
+    chosen = chosen.long()
+    if len(wrong := chosen[(chosen < 0) | (chosen >= count)]):
+        raise ZooError(f"{wanted}, and {wrong[0]} is none.")
+    return chosen
 
 
 def _refuse_links(task: Task) -> None:
@@ -568,7 +658,8 @@ def _refuse_links(task: Task) -> None:
         raise ZooError(
             "these weights are of links, and say nothing of a node by itself: "
             "`zoo.predict_links(model, GRAPH, top=10)` and `zoo predict WEIGHTS --data GRAPH --top "
-            "10` give its best partners, and `zoo evaluate WEIGHTS` measures links."
+            "10` give its best partners; `zoo.evaluate(model, GRAPH)`, of a graph by its name or "
+            "path, and `zoo evaluate WEIGHTS` measure links."
         )
 
 

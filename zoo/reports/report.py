@@ -4,12 +4,13 @@ import functools
 import json
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from zoo.config.recipe import word
 from zoo.config.scores import best_epoch, figure, spread, with_deviation
 from zoo.config.yaml_lines import recipe_text
+from zoo.data.files.objects import described
 from zoo.data.load import load_data
 from zoo.errors import ZooError
 from zoo.reports import sections
@@ -33,7 +34,7 @@ _STATES = {
 
 
 def write_report(
-    runs: str | Path | Sequence[str | Path],
+    runs: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out: str | Path | None = None,
     *,
     device: str = "auto",
@@ -47,7 +48,7 @@ def write_report(
     or code that are not here is left out, and named. A run may still be in training.
 
     Args:
-        runs: the folder of a run, or several.
+        runs: a run or its folder, or several.
         out: the file to write; left out, `report.html` in the folder of the run, or of several in
             the current one. A page of ours is replaced, and nothing else.
         device: `auto`, `cpu` or `cuda`.
@@ -60,10 +61,14 @@ def write_report(
     Raises:
         ZooError: there is no run, a file of it is damaged, or the page cannot be written there.
     """
-    names = [runs] if isinstance(runs, str | Path) else list(runs)
+    several = isinstance(runs, Iterable) and not isinstance(runs, str)
+    names = list(runs) if several else [runs]
     if not names:
         raise ZooError("name the folder of a run, such as runs/sgformer-cora-20261121-120000.")
-    folders = [user_path(name) for name in names]
+    for name in names:
+        if not isinstance(name, str | os.PathLike):
+            raise ZooError(f"a report is of a run, or its folder; this is {described(name)}.")
+    folders = [user_path(os.fspath(name)) for name in names]
     alone = len(folders) == 1
     place = user_path(out) if out is not None else (folders[0] / NAME if alone else Path(NAME))
     histories = [read_history(folder) for folder in folders]

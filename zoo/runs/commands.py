@@ -1,6 +1,7 @@
 """The commands that train, as functions whose results are values: `zoo.train`, `zoo.finetune`."""
 
 import dataclasses
+import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ from zoo.registry import Model
 from zoo.runs.compare import candidates
 from zoo.runs.compare import compare as run_candidates
 from zoo.runs.finetune import plan_finetuning
-from zoo.runs.resolve import load_recipe
+from zoo.runs.resolve import is_model, load_recipe
 from zoo.runs.results_table import in_percent, results_table, sentences, to_latex, to_markdown
 from zoo.runs.run import Watch, run_recipe
 from zoo.runs.run_folder import new_folder
@@ -61,7 +62,7 @@ class SeedScore:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training that has ended.
+    """A training that has ended; where a path is taken, that of its folder.
 
     Attributes:
         recipe: its name.
@@ -102,6 +103,9 @@ class Run:
             interrupted=summary["interrupted"],
             summary=summary,
         )
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
     def load(self) -> Model:
         """Return the model of the best seed by validation, in evaluation mode."""
@@ -242,7 +246,7 @@ def train(
 
 
 def finetune(
-    weights: Run | Model | Path | str,
+    weights: Model | os.PathLike[str] | str,
     data: Any,
     overrides: Sequence[str] = (),
     *,
@@ -290,8 +294,18 @@ def _flat(sources: Iterable[Any]) -> Iterator[Any]:
         yield from source if isinstance(source, list | tuple) else [source]
 
 
+def _name(source: Any) -> str:
+    """Return how the command line names what is compared."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    raise ZooError(
+        "recipes, by their name or file, and runs, or their folders, are compared, and this is "
+        f"{described(source)}."
+    )
+
+
 def compare(
-    *sources: Run | str | Path | Sequence[Run | str | Path],
+    *sources: os.PathLike[str] | str | Sequence[os.PathLike[str] | str],
     overrides: Sequence[str] = (),
     data: Any = None,
     datasets: Sequence[str] = (),
@@ -318,7 +332,7 @@ def compare(
         ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
     """
     entries = candidates(
-        [str(each.folder if isinstance(each, Run) else each) for each in _flat(sources)],
+        [_name(each) for each in _flat(sources)],
         _on(data, overrides, runs),
         datasets,
         attentions,
@@ -368,8 +382,8 @@ def _score(spread: dict[str, Any]) -> Score:
 
 
 def _folder_of(weights: Any) -> Path:
-    """Return the folder of weights, of a run or a model that was loaded."""
-    if isinstance(weights, Run | Model):
+    """Return the folder of weights, or of a model that was loaded."""
+    if isinstance(weights, Model):
         if weights.folder is None:
             raise ZooError("this model was not loaded; save it by `zoo.save(model, FOLDER)`, and "
                            "name the folder.")  # fmt: skip
@@ -427,12 +441,27 @@ def _on(data: Any, overrides: Sequence[str], runs: Path | str) -> list[str]:
     return name_data(_named(data, runs), overrides, f"data={data!r}")
 
 
+def _check_order(recipe: Any, second: Any) -> None:
+    """Refuse data before a recipe, or in the place of its overrides."""
+    if not isinstance(second, str) or "=" in second:
+        return
+    if second in recipe_names() or is_model(second):
+        recipe, second = second, recipe if isinstance(recipe, str) else "PATH"
+    raise ZooError(
+        "first the recipe, or the word of a model, and then its data, by their name or path: "
+        f"write {recipe!r}, data={second!r}."
+    )
+
+
 def _loaded(recipe: Any, overrides: Sequence[str], data: Any, runs: Path | str) -> Recipe:
     if isinstance(overrides, str | Dataset | Separate):
-        written = "data=..., and overrides" if isinstance(overrides, Dataset) else "the overrides"
+        _check_order(recipe, overrides)
+        written = "the overrides" if isinstance(overrides, str) else "data=..., and overrides"
         raise ZooError(f"write {written} as a list, such as ['train.epochs=20'].")
     if isinstance(recipe, dict) and isinstance(recipe.get("dataset"), Dataset):
         recipe = {**recipe, "dataset": _named(recipe["dataset"], runs)}
+    if isinstance(recipe, Dataset):
+        raise ZooError("first the recipe, or the word of a model, and then data=...")
     _named(recipe.get("dataset") if isinstance(recipe, dict) else recipe, runs)
     overrides = _on(data, overrides, runs)
     if not isinstance(recipe, Recipe):

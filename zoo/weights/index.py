@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zoo.config.scores import figure, gain
+from zoo.data.files.objects import described
 from zoo.errors import ZooError, brief, cause, suggestion
 from zoo.system.files import user_path
 from zoo.weights import hub
@@ -102,7 +103,7 @@ def published() -> dict[str, Entry]:
     return _elsewhere() | index()
 
 
-def locate(source: Path | str) -> Located:
+def locate(source: os.PathLike[str] | str) -> Located:
     """Find a folder of weights by its path, by that of a run, by name, or on the Hub.
 
     An existing path has precedence over a name, and what comes with the zoo over `ZOO_WEIGHTS`. Of
@@ -111,14 +112,19 @@ def locate(source: Path | str) -> Located:
 
     Raises:
         ZooError: there is no such folder or name, no seed of a run is known to be the best, or the
-            files are missing or not those of the index.
+            files are missing or not those of the index; or the source is no path.
     """
-    folder = Path(os.path.expanduser(source))
+    if not isinstance(source, str | os.PathLike):
+        raise ZooError(
+            "weights are loaded by a run, its folder or their name, and this is "
+            f"{described(source)}."
+        )
+    name = os.fspath(source)
+    folder = Path(os.path.expanduser(name))
     if os.path.isdir(folder):
         seeds = sorted(folder.glob(f"seed-*/{CONFIG}"))
         is_run = seeds and not os.path.lexists(folder / CONFIG)
         return _best_seed(seeds) if is_run else Located(folder, "")
-    name = str(source)
     if name in index():
         return Located(_check_files(PRETRAINED / name, index()[name]), "")
     if name.startswith(HUB):
@@ -132,7 +138,7 @@ def locate(source: Path | str) -> Located:
         raise ZooError(f"{name!r} is a pattern, of {several}; name one of them as it is.")
     raise ZooError(
         f"no weights at {name!r}: name a folder that `zoo.save` wrote, a run, hub:OWNER/NAME, or "
-        f"weights that come with the zoo; {suggestion(source, entries | index())}"
+        f"weights that come with the zoo; {suggestion(name, entries | index())}"
     )
 
 

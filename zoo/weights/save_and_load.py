@@ -4,15 +4,17 @@ Nothing is unpickled, and nothing that a file names is imported: `config.json` h
 registered model and plain options.
 """
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from zoo.config.metadata import About
 from zoo.config.options import options_of, pick
-from zoo.data.files.objects import wrong_object
+from zoo.data.files.objects import described, wrong_object
 from zoo.errors import ZooError
 from zoo.registry import Model, discover, name_of
 from zoo.tasks.task import TASKS
@@ -22,7 +24,7 @@ from zoo.weights.index import locate
 from zoo.weights.model_card import card
 from zoo.weights.transfer import transfer
 
-__all__ = ["describe_data", "features_of", "load", "read_weights", "save", "transfer"]
+__all__ = ["as_model", "describe_data", "features_of", "load", "read_weights", "save", "transfer"]
 
 
 def save(model: Model, folder: Path | str, about: About | Any = None) -> None:
@@ -38,9 +40,15 @@ def save(model: Model, folder: Path | str, about: About | Any = None) -> None:
             it was loaded with, and of a model that was not loaded nothing is known.
 
     Raises:
-        ZooError: the model's class is not registered, so that it could not be loaded again; or it
-            does not read as many features, or answer for as many classes, as the data set has.
+        ZooError: this is no model, or its class is not registered, so that it could not be loaded
+            again; or it does not read as many features, or answer for as many classes, as the data
+            set has.
     """
+    if not isinstance(model, nn.Module):
+        raise ZooError(
+            f"a model is saved, and this is {described(model)}; `zoo.load` gives the model of a "
+            "run, its folder or a name of weights."
+        )
     discover()
     name = name_of(type(model))
     if name is None:
@@ -91,18 +99,35 @@ def _about(model: Model, data: Any) -> About:
     return About(**known, metric=data.metric)
 
 
-def load(source: Path | str, *, unverified: bool = False) -> Model:
+def load(source: os.PathLike[str] | str, *, unverified: bool = False) -> Model:
     """Load a model that `save` wrote, in evaluation mode.
 
     Args:
-        source: a folder that `save` wrote; a run, of which the best seed is taken; the name of
-            pretrained weights that come with the zoo; or `hub:OWNER/NAME`, of the Hugging Face Hub.
+        source: a folder that `save` wrote; a run or its folder, of which the best seed is taken;
+            the name of pretrained weights that come with the zoo; or `hub:OWNER/NAME`, of the
+            Hugging Face Hub.
         unverified: load weights even if their `config.json` says no checksum of them.
 
     Raises:
         ZooError: a file is missing or damaged, or the weights do not fit the model.
     """
     return restore(read_folder(locate(source).folder, unverified=unverified)).eval()
+
+
+def as_model(model: Model | os.PathLike[str] | str) -> Model:
+    """Return a model, loaded where it is what `load` takes; a compiled one is one too.
+
+    Raises:
+        ZooError: it is neither, or cannot be loaded.
+    """
+    if hasattr(model, "about"):
+        return model
+    if isinstance(model, str | os.PathLike):
+        return load(model)
+    raise ZooError(
+        "one model is wanted, as `zoo.load` gives it, or a run, its folder or a name of weights, "
+        f"and this is {described(model)}."
+    )
 
 
 def describe_data(data: Any, model: dict[str, Any]) -> dict[str, Any]:
