@@ -205,3 +205,18 @@ def test_what_it_cannot_do_is_said(data, tmp_path):
         predict(ridge, data, layerwise=True)
     with pytest.raises(zoo.ZooError, match="all at once"):
         fit(zoo.create_model("ridge", data.inputs, data.classes), on(data), evaluate="layerwise")
+
+
+def test_on_the_graph_of_a_run_nodes_without_a_label_are_answered_by_all_labels(data, tmp_path):
+    y = torch.where(torch.rand(len(data.y)) < 0.5, data.y, -1)
+    some = dataclasses.replace(data, y=y, masks=None, split="ratio-60-20-20")
+    some.save(tmp_path / "some.npz")
+    path, bare = str(tmp_path / "some.npz"), y < 0
+    run = zoo.train("ridge", ["seeds=[0]"], data=path, runs=tmp_path / "runs")
+    model, by_all = run.load(), predict(run.load(), zoo.load_graph(path))
+    found, table = predict(model, path), predict(model, path).table()
+    assert torch.equal(found.values[bare], by_all.values[bare])
+    assert not torch.equal(found.values, by_all.values)
+    test = table[table["part"] == "test"]
+    assert (test["label"] == test["known"]).mean() == pytest.approx(run.test.mean)
+    assert table["label"][bare.numpy()].equals(by_all.table()["label"][bare.numpy()])

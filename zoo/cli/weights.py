@@ -1,6 +1,7 @@
 """The commands for what has been trained: predict, evaluate, embed, and its way to others."""
 
 import dataclasses
+import functools
 import json
 import sys
 from pathlib import Path
@@ -179,7 +180,13 @@ def _nodes(
     unverified: bool,
 ) -> None:
     """Write what a model, or the mean of all seeds of a run, says of every node."""
-    from zoo.inference.predict import choose_nodes, mean_of, predict, write_table
+    from zoo.inference.predict import (
+        choose_nodes,
+        mean_of,
+        predict,
+        unlabelled_by_all,
+        write_table,
+    )
     from zoo.inference.training_data import given_nodes, parts_in_training, true_labels
     from zoo.weights.index import seeds_of
 
@@ -187,7 +194,8 @@ def _nodes(
     for each in seeds_of(weights) if all_seeds else [weights]:
         model, folder, graph, context = _load_for(str(each), spec, imports, unverified)
         given = given_nodes(model, folder, spec, graph)
-        own = predict(model, graph, context=context, given=given, **how)
+        ask = functools.partial(predict, model, graph, context=context, **how)
+        own = unlabelled_by_all(ask(given=given), graph, given, ask)
         known = own.known or true_labels(model, folder, spec)
         parts = parts_in_training(model, folder, spec, graph)
         found.append(dataclasses.replace(own, known=known, parts=parts))
@@ -203,8 +211,11 @@ def _by_labels(graph, given) -> str:
     """Return the sentence of how many labels a model was given."""
     from zoo.data.dataset import labelled
 
-    count = int(labelled(graph.y).sum()) if given is None else len(given)
-    return f" They are by the labels of {count:,} of its nodes."
+    every = int(labelled(graph.y).sum())
+    if given is None or len(given) == every:
+        return f" They are by the labels of {every:,} of its nodes."
+    more = f", those without a label by all {every:,}" * (every < len(graph.y))
+    return f" They are by the labels of {len(given):,} of its nodes, of training{more}."
 
 
 def _links(

@@ -5,6 +5,7 @@ answer depends on is the graph that it is asked about, not the one of training.
 """
 
 import dataclasses
+import functools
 import math
 import os
 from collections import Counter
@@ -375,7 +376,8 @@ def predict(
         context: nodes that the model sees besides, such as `training_part` of one that was trained
             with `inductive`; no answers are given for them.
         given: of a model that is given labels, the nodes (n,) whose labels these are, or a mask
-            (N,); left out, all that have one. Each of them is answered for without its own.
+            (N,). Each of them is answered for without its own. Left out, all that have one; but on
+            named data of training nodes with a label are answered by those of training alone.
         only_new: answers of the nodes alone that training has not seen, by their ids; they are told
             from the others where the weights are those of a run on a graph of one's own.
         only_unlabelled: answers of the nodes alone whose label is not known.
@@ -396,7 +398,7 @@ def _predict_all(
     model: Model, data: Any, context: Dataset | None, given: Rows | None, how: dict[str, Any]
 ) -> tuple[Predictions, Dataset | Samples]:
     """Return what a model says of every node, and the data set that it was asked about."""
-    named, loaded = data, model
+    named, loaded, asked = data, model, given
     data, context, given = read_by_name(model, data, context, given, labels=False)
     model, seen = _match(model, data, context, given)
     task = task_of(model.about, seen.task)
@@ -416,7 +418,37 @@ def _predict_all(
         spec = spec_of(named)
         known = known or (spec and true_labels(loaded, loaded.folder, spec))
         parts = parts_in_training(loaded, loaded.folder, spec, data)
-    return Predictions(ids, columns, values, labels, dropped, unread, known, parts), data
+    found = Predictions(ids, columns, values, labels, dropped, unread, known, parts)
+    if asked is None:
+        by_all = functools.partial(_predict_all, loaded, data, context, None, how)
+        found = unlabelled_by_all(found, data, given, lambda: by_all()[0])
+    return found, data
+
+
+def unlabelled_by_all(
+    found: Predictions, data: Dataset | Samples, given: Tensor | None, by_all: Callable
+) -> Predictions:
+    """Return predictions in which nodes without a label are answered by all labels there are.
+
+    Those with one are answered by the labels of training alone, so that what is said of validation
+    and test can be measured.
+
+    Args:
+        found: by the labels of training.
+        data: what they are of.
+        given: nodes (n,) of training; None: all labels were given.
+        by_all: returns predictions by all labels.
+    """
+    rows = ~labelled(data.y)
+    if given is None or not rows.any() or len(given) == int((~rows).sum()):
+        return found
+    other = by_all()
+    values = torch.where(rows[:, None], other.values, found.values)
+    labels = found.labels
+    if labels is not None:
+        pairs = zip(rows.tolist(), other.labels, labels, strict=True)
+        labels = [theirs if unknown else own for unknown, theirs, own in pairs]
+    return dataclasses.replace(found, values=values, labels=labels)
 
 
 def _ids_of(data: Dataset | Samples) -> tuple[np.ndarray, Mapping[int, Any]]:
