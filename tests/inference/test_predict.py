@@ -18,7 +18,7 @@ from zoo.data.files.prepared import write_prepared
 from zoo.data.splits import PARTS, split_of
 from zoo.errors import ZooError
 from zoo.inference.evaluate import evaluate_part
-from zoo.inference.predict import labelled
+from zoo.inference.predict import labelled, write_table
 from zoo.inference.training_data import (
     as_trained,
     read_as_trained,
@@ -114,6 +114,24 @@ def test_what_the_head_reads():
     assert table[["e0", "e1"]].values.tolist() == X
 
 
+def test_classes_without_names_are_whole_numbers(tmp_path):
+    model = linear([[1, 0], [0, 1]], task="node-classification")
+    found = zoo.predict(model, graph(X, [0, 1, 1, 1]))
+    assert found.table().label.tolist() == found.labels == [0, 1, 0, 0]
+    assert found.table().dtypes[["label", "known"]].astype(str).tolist() == ["int64"] * 2
+    assert (found.table().label == found.table().known).mean() == 0.5
+    gaps = dataclasses.replace(zoo.predict(model, graph(X, [0, -1, 1, 1])), unread={1: "no"})
+    write_table(gaps, tmp_path / "a.csv")
+    cells = [line.split(",")[1:3] for line in (tmp_path / "a.csv").read_text().splitlines()[1:]]
+    assert cells == [["0", "0"], ["", ""], ["1", ""], ["0", "1"], ["0", "1"]]
+    assert zoo.predict([model, model], graph(X, [0, 1, 1, 1])).labels == found.labels
+    for names, numbers in ((["-1", "7"], [-1, 7]), (["07", "8"], ["07", "8"])):
+        named = linear([[1, 0], [0, 1]], task="node-classification", labels=names)
+        found = zoo.predict([named, named], graph(X, [0, -1, 1, 1], labels=(*names,)))
+        assert found.labels == [numbers[n] for n in (0, 1, 0, 0)]
+        assert found.known == [numbers[0], None, numbers[1], numbers[1]]
+
+
 def test_as_many_predictions_as_nodes_and_none_is_changed():
     model = linear([[1, 0], [0, 1]], task="node-classification")
     found = zoo.predict(model, graph(X, [0, 1, 0, 1]))
@@ -149,7 +167,7 @@ def test_three_lines(run):
     with torch.no_grad():
         expected = model(full.graph, full.x).logits.softmax(1)
     assert np.array_equal(table.filter(like="probability").to_numpy(), expected.numpy())
-    assert table.label.tolist() == [str(each) for each in expected.argmax(1).tolist()]
+    assert table.label.tolist() == expected.argmax(1).tolist()
     same = zoo.predict(model, row)  # already transformed, and not once more
     assert torch.equal(same.values, expected)
     standard = zoo.load_graph("sbm", nodes=200, classes=3, features="standard")
@@ -370,7 +388,7 @@ def test_a_graph_without_labels_is_predicted_but_not_trained_on(run, command, tm
     table = pd.read_csv(tmp_path / "new.csv")
     expected = zoo.predict(zoo.load(run["folder"]), data)
     assert table.id.tolist() == list(range(90))
-    assert table.label.astype(str).tolist() == expected.labels
+    assert table.label.tolist() == expected.labels
     np.testing.assert_allclose(table.iloc[:, 2:].astype(np.float32), expected.values, rtol=1e-6)
     for words in (("train", "gcn-digits", "dataset=new.npz"),
                   ("evaluate", run["folder"], "--data", "new.npz")):  # fmt: skip
@@ -907,7 +925,7 @@ def test_several_models_answer_by_their_mean_and_spread(command, tmp_path):
     found, values = zoo.predict(models, SMALL["dataset"]), torch.stack([a.values for a in each])
     torch.testing.assert_close(found.values, values.mean(0))
     torch.testing.assert_close(found.spread, values.std(0))
-    assert found.labels == [str(n) for n in values.mean(0).argmax(1).tolist()]
+    assert found.labels == values.mean(0).argmax(1).tolist()
     splits = [split_of(zoo.load_data(SMALL["dataset"]), "ratio-60-20-20", seed) for seed in (0, 1)]
     assert not torch.equal(splits[0].train, splits[1].train)  # so that parts differ
     trained = [{n for n, part in enumerate(a.parts) if part == "train"} for a in each]

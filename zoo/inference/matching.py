@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -307,6 +308,16 @@ def class_names(about: About, data: Dataset) -> list[str] | None:
     return list(data.labels) if data.labels and about.data in (None, data.name) else None
 
 
+def whole_numbers(names: Sequence[str]) -> list[str] | list[int]:
+    """Return names of classes, as whole numbers where all are; 007 is a code and no number.
+
+    >>> whole_numbers(["-1", "1"]), whole_numbers(["0", "other"]), whole_numbers(["007", "8"])
+    ([-1, 1], ['0', 'other'], ['007', '8'])
+    """
+    whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", name) for name in names)
+    return [int(name) for name in names] if whole else list(names)
+
+
 def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None:
     """Return the true label of each row, None where it is not known or none of a model's classes.
 
@@ -329,7 +340,8 @@ def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None
                 f"{data.name}: {count:,} labels are none of the classes that the model knows, and "
                 f"count as not known: {shortened(sorted(unknown))}; it knows {shortened(names)}."
             )
-        known = [None if name in unknown else name for name in named]
+        shown = dict(zip(names or own, whole_numbers(names or own), strict=True))
+        known = [None if name in unknown else shown.get(name) for name in named]
     return None if all(each is None for each in known) else known
 
 

@@ -39,6 +39,7 @@ from zoo.inference.matching import (
     match_features,
     match_labels,
     warn_of_other_classes,
+    whole_numbers,
 )
 from zoo.inference.training_data import (
     given_nodes,
@@ -197,7 +198,8 @@ class Predictions:
         ids: the nodes (N,), as the owner of the graph names them.
         columns: what the columns of `values` are, by name.
         values: probabilities, or predicted numbers, (N, C) fp32.
-        labels: name of the most probable class of each node, where a node has one class.
+        labels: name of the most probable class of each node, where a node has one class; whole
+            numbers where all names are, and its number where classes have no names.
         known: the true label of each node, its class or number, None where that is not known;
             None: of none, or a node has several.
         parts: what each node was in the training of the weights: `train`, `val`, `test` or "",
@@ -212,7 +214,7 @@ class Predictions:
     ids: np.ndarray
     columns: list[str]
     values: Tensor
-    labels: list[str] | None
+    labels: list[str] | list[int] | None
     dropped_edges: float
     unread: Mapping[int, Any] = dataclasses.field(default_factory=dict)
     known: list[Any] | None = None
@@ -257,7 +259,8 @@ class Predictions:
         from pandas import DataFrame
 
         names = {"label": self.labels, "known": self.known, "part": self.parts}
-        names = {name: each for name, each in names.items() if each is not None}
+        gaps = bool(self.unread)
+        names = {name: _column(each, gaps) for name, each in names.items() if each is not None}
         values = self.values.numpy()
         columns = {name: values[:, place] for place, name in enumerate(self.columns)}
         if self.spread is not None:
@@ -270,6 +273,15 @@ class Predictions:
         names = self.columns if spread.shape[1] > 1 else [""]
         names = [f"spread_of_{name}" if name else "spread" for name in names]
         return dict(zip(names, spread.numpy().T, strict=True))
+
+
+def _column(values: list[Any], gaps: bool) -> Any:
+    """Return a column of a table, in which whole numbers stay so where some are not known."""
+    from pandas import array
+
+    gaps = gaps or None in values
+    whole = gaps and all(isinstance(value, int | None) for value in values)
+    return array(values, dtype="Int64") if whole else values
 
 
 def answered_rows(count: int, unread: Collection[int]) -> np.ndarray:
@@ -411,7 +423,8 @@ def _predict_all(
     ids, unread = _ids_of(data)
     labels = None
     if task.kind in ("classes", "binary"):
-        labels = [names[number] for number in values.argmax(dim=1).tolist()]
+        shown = whole_numbers(names)
+        labels = [shown[number] for number in values.argmax(dim=1).tolist()]
     columns = task.columns(names)
     known, parts = known_labels(data, own), None
     if loaded.folder is not None:
@@ -481,7 +494,7 @@ def mean_of(several: Sequence[Predictions]) -> Predictions:
     values = torch.stack([each.values for each in several])
     labels = first.labels
     if labels is not None:
-        names = [name.removeprefix(PROBABILITY) for name in first.columns]
+        names = whole_numbers([name.removeprefix(PROBABILITY) for name in first.columns])
         labels = [names[number] for number in values.mean(dim=0).argmax(dim=1).tolist()]
     told = [each.parts for each in several]
     parts = (
