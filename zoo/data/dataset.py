@@ -203,9 +203,12 @@ class Dataset:
             direction: which edges a node gathers along; see `zoo.canonical`.
 
         Raises:
-            ZooError: the arrays do not fit together, or the labels not the task.
+            ZooError: the arrays do not fit together, such as tables of pandas whose indexes are
+                the same in another order, or the labels not the task.
         """
         objects.need_arrays("from_arrays reads edges (E, 2), numbers of nodes or ids", edges)
+        objects.check_order(features=features, labels=labels, ids=ids, masks=masks)
+        objects.check_order(edges=edges, weights=weights, edge_features=edge_features)
         features, masks = without_split(features, masks, feature_names)
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
         arrays = arrays._replace(
@@ -368,6 +371,7 @@ class Dataset:
         """
         what = "an adjacency matrix of SciPy or an array of numbers, a row and a column per node"
         objects.need_arrays(f"the matrix is to be {what}", adjacency, matrix=True)
+        objects.check_order(adjacency=adjacency, features=features, labels=labels)
         known = features is not None or labels is not None
         features, masks = without_split(features, None, None)
         nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None

@@ -4,6 +4,7 @@ import logging
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -88,6 +89,49 @@ def from_arrays(
         tuple(feature_names) or None,
         task,
     )  # fmt: skip
+
+
+def check_order(**given: Any) -> None:
+    """Refuse pandas objects whose indexes hold the same values in another order.
+
+    Indexes that are others altogether, such as a default one beside names, say nothing of order.
+
+    Args:
+        given: what has a row for each node, or for each edge, by its argument; of a mapping, such
+            as masks, each of its values. `ids` that are text are an index too.
+
+    Raises:
+        ZooError: two of them would be joined by position, and belong together otherwise.
+    """
+    import pandas
+
+    indexes: list[tuple[str, str, pandas.Index]] = []  # the argument, how it is written, and it
+    for name, values in given.items():
+        parts = {f"{name}[{key!r}]": part for key, part in values.items()} \
+            if isinstance(values, Mapping) else {name: values}  # fmt: skip
+        for key, part in parts.items():
+            if hasattr(part, "iloc"):
+                indexes.append((key, f"{key}.index", part.index))
+    if (ids := given.get("ids")) is not None and (array := to_numpy(ids, "ids")).ndim == 1:
+        own = pandas.Index(array)  # numbers need not be those of an index
+        if isinstance(ids, pandas.Index) or own.inferred_type == "string":
+            indexes.insert(0, ("ids", "ids", own))
+    for (first, written, index), (other, _, rows) in combinations(indexes, 2):
+        if first != other and _is_reordered(index, rows):
+            raise ZooError(
+                f"the rows of `{first}` and `{other}` have the same names in another order, and "
+                f"would be joined by position; write `{other}.loc[{written}]` to align them, or "
+                f"`{other}.to_numpy()` if they are in one order already."
+            )
+
+
+def _is_reordered(first: Any, other: Any) -> bool:
+    """Return whether two indexes of pandas hold the same values, each once, in another order."""
+    if len(first) != len(other) or first.nlevels != other.nlevels or first.equals(other):
+        return False
+    if not (first.is_unique and other.is_unique):
+        return False
+    return bool(first.isin(other).all()) and first.tolist() != other.tolist()
 
 
 def _masks(mask: np.ndarray, key: str, nodes: int, form: str) -> np.ndarray:
