@@ -1,5 +1,6 @@
 """Data sets of frames of pandas: their indexes, their text, their names, and words and gaps."""
 
+import networkx
 import numpy as np
 import pandas
 import pytest
@@ -64,3 +65,34 @@ def test_one_order_and_other_indexes_are_joined_by_position(labels):
 def test_ids_that_are_numbers_are_no_places():
     ids = pandas.Series([3, 1, 0, 5, 4, 2])
     assert len(Dataset.from_arrays([[3, 1]], NODES[["age"]], ids=ids).ids) == 6
+
+
+# Options
+
+
+def test_a_matrix_has_the_options_of_arrays():
+    matrix = sparse.csr_array((np.ones(5), np.transpose(PLACES)), (6, 6))
+    masks = {part: np.arange(6) // 2 == at for at, part in enumerate(("train", "val", "test"))}
+    more = {"masks": masks, "ids": [*"abcdef"], "feature_names": ["years"]}
+    data = Dataset.from_scipy(matrix, NAMED[["age"]], NAMED["label"], **more)
+    same = Dataset.from_arrays(EDGES, NAMED[["age"]], NAMED["label"], **more)
+    assert data.ids.tolist() == same.ids.tolist() == [*"abcdef"]
+    assert data.feature_names == ("years",) and data.split == "benchmark"
+    assert all((data.masks[part] == same.masks[part]).all() for part in masks)
+    assert (data.graph.edges()[0] == same.graph.edges()[0]).all()
+    assert Dataset.from_scipy(matrix, ids=[*"abcdef"], direction="in").ids[0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("door", "given", "option", "near"),
+    [
+        ("from_scipy", np.eye(6), "mask", "masks"),
+        ("from_networkx", networkx.path_graph(3), "labels", "label"),
+        ("from_dgl", None, "edge_feature", "edge_features"),
+        ("from_pyg", [], "tsak", "task"),
+        ("from_pyg", {}, "splits", "split"),
+    ],
+)
+def test_an_option_that_there_is_not_is_answered_with_the_nearest(door, given, option, near):
+    with pytest.raises(ZooError, match=f"{door}: no option is called '{option}'; .*'{near}'"):
+        getattr(Dataset, door)(given, **{option: None})

@@ -1,6 +1,7 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
+import inspect
 import logging
 import math
 import re
@@ -52,7 +53,7 @@ from zoo.data.tables.columns import Columns, Names, Numbers, without_split
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.networkx_graph import from_networkx
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError, named_in_errors
+from zoo.errors import ZooError, named_in_errors, unknown
 from zoo.graphs.knn import MADE
 from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
@@ -241,6 +242,7 @@ class Dataset:
         are the classes of the graphs (S,), or targets or numbers (S, T), as `task` says; `degrees`
         makes columns for the degrees of their nodes.
         """
+        _refuse_unknown(cls.from_dgl, common)
         edges = EdgeColumns.of(weight, weights, edge_features)
         wanted = Wanted(label, feature, edges, task, degrees)
         if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
@@ -284,6 +286,7 @@ class Dataset:
         `zoo.data.samples.Samples`, whose label is a class, or T targets or numbers, as `task` says;
         `degrees` makes columns for the degrees of their nodes.
         """
+        _refuse_unknown(cls.from_pyg, common)
         edges = EdgeColumns.of(weight, weights, edge_features)
         wanted, content = Wanted(label, feature, edges, task, degrees), unpack(data)
         first = content[0] if isinstance(content, list) and content else content
@@ -319,6 +322,7 @@ class Dataset:
         """Make a data set of a NetworkX graph; see `zoo.data.load.readers.read_attributed`."""
         import networkx
 
+        _refuse_unknown(cls.from_networkx, common)
         if not isinstance(graph, networkx.Graph):
             raise objects.wrong_object("from_networkx reads one graph of NetworkX", graph)
         choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
@@ -360,21 +364,42 @@ class Dataset:
         features: Any = None,
         labels: ArrayLike | None = None,
         *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         weights: Weights = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of an adjacency matrix (N, N), sparse or dense; see `from_arrays`.
+        """Make a data set of an adjacency matrix (N, N), sparse or dense.
 
-        Its entries are weights of edges where `weights` is `use`.
+        Args:
+            adjacency: a row and a column for each node; what is not 0 is an edge.
+            features: as the following, those of `from_arrays`, in the order of the matrix.
+            labels: see there.
+            masks: see there.
+            ids: see there.
+            feature_names: see there.
+            weights: `use` takes the entries as weights of edges, `ignore` reads which there are.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            common: `split`, `duplicates`, `direction`, `relations`; see `make_dataset`.
+
+        Raises:
+            ZooError: the matrix is none of nodes, what is given does not fit it, or an unknown
+                option.
         """
+        _refuse_unknown(cls.from_scipy, common)
         what = "an adjacency matrix of SciPy or an array of numbers, a row and a column per node"
         objects.need_arrays(f"the matrix is to be {what}", adjacency, matrix=True)
-        objects.check_order(adjacency=adjacency, features=features, labels=labels)
-        known = features is not None or labels is not None
-        features, masks = without_split(features, None, None)
-        nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None
+        objects.check_order(
+            adjacency=adjacency, features=features, labels=labels, ids=ids, masks=masks
+        )
+        features, masks = without_split(features, masks, feature_names)
+        nodes = None
+        if any(values is not None for values in (features, labels, masks, ids, feature_names)):
+            nodes = objects.from_arrays([], features, labels, masks, ids, feature_names, task)
         arrays = from_scipy(adjacency, nodes, weights, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
@@ -638,8 +663,17 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
 
 # Of what is in memory
 
+_COMMON = ("split", "features", "duplicates", "direction", "relations")
 _OF_SETS = ("label", "feature", "weight", "weights", "edge_features", "degrees", "split",
             "duplicates", "direction", "name")  # fmt: skip
+
+
+def _refuse_unknown(reader: Callable[..., Any], options: Iterable[str]) -> None:
+    """Refuse options that are neither a reader's own nor those of `make_dataset`."""
+    known = {*inspect.signature(reader).parameters, *_COMMON} - {"common"}
+    for option in options:
+        if option not in known:
+            raise ZooError(f"{reader.__name__}: {unknown('option', option, known)}")
 
 
 def _refuse_options_of_sets(**options: Any) -> None:
