@@ -73,7 +73,7 @@ def test_ids_that_are_numbers_are_no_places():
 def test_a_matrix_has_the_options_of_arrays():
     matrix = sparse.csr_array((np.ones(5), np.transpose(PLACES)), (6, 6))
     masks = {part: np.arange(6) // 2 == at for at, part in enumerate(("train", "val", "test"))}
-    more = {"masks": masks, "ids": [*"abcdef"], "feature_names": ["years"]}
+    more = {"masks": masks, "ids": NAMED.index, "feature_names": ["years"]}
     data = Dataset.from_scipy(matrix, NAMED[["age"]], NAMED["label"], **more)
     same = Dataset.from_arrays(EDGES, NAMED[["age"]], NAMED["label"], **more)
     assert data.ids.tolist() == same.ids.tolist() == [*"abcdef"]
@@ -96,3 +96,55 @@ def test_a_matrix_has_the_options_of_arrays():
 def test_an_option_that_there_is_not_is_answered_with_the_nearest(door, given, option, near):
     with pytest.raises(ZooError, match=f"{door}: no option is called '{option}'; .*'{near}'"):
         getattr(Dataset, door)(given, **{option: None})
+
+
+# Text
+
+
+@pytest.mark.parametrize("kind", ["str", "string", "object", "category", "string[pyarrow]"])
+def test_text_of_pandas_names_nodes_and_ends(kind):
+    data = Dataset.from_arrays(
+        EDGES.astype(kind),
+        NODES[["age"]],
+        NODES["label"].astype(kind),
+        ids=NODES["id"].astype(kind),
+    )
+    assert data.ids.tolist() == [*"abcdef"] and data.labels == ("x", "y")
+    numbered = Dataset.from_arrays(PLACES, NODES[["age"]])
+    assert (data.graph.edges()[0] == numbered.graph.edges()[0]).all()
+
+
+def test_ids_of_whole_numbers_beside_ends_of_two_types():
+    ids = pandas.Series([7, 8, 9], dtype="Int64")
+    ends = pandas.DataFrame({"source": [7, 8], "target": ["8", "9"]})
+    data = Dataset.from_arrays(ends, ids=ids)
+    assert data.ids.tolist() == [7, 8, 9] and data.graph.num_edges() == 7
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ids": NODES["id"].where(NODES["age"] < 5)}, r"`ids` has a gap in row 4 \(2 such rows\)"),
+        ({"ids": NODES["age"], "edges": []}, "`ids` is float64"),
+        ({"features": NODES[["id"]]}, "`features`: the column 'id' is no number"),
+        ({"features": NODES["age"]}, r"`features` is float64 of the shape \(6,\)"),
+        ({"labels": NODES["age"]}, "`labels` is of type float64"),
+        ({"ids": None, "edges": EDGES}, "`edges` are text; give what each node is called"),
+        ({"weights": [-1.0] * 5}, "`weights`"),
+        ({"masks": {"train": [True]}}, r"`masks\['train'\]`"),
+    ],
+)
+def test_an_array_is_called_like_its_argument(given, said):
+    usual = {"edges": EDGES, "features": NODES[["age"]], "ids": NODES["id"]}
+    with pytest.raises(ZooError, match=said):
+        Dataset.from_arrays(**{**usual, **given})
+
+
+@pytest.mark.parametrize("word", ["nan", "None", "<NA>"])
+def test_gaps_that_became_text_are_told(word, caplog):
+    labels = NODES["label"].where(NODES["age"] < 5)
+    data = Dataset.from_arrays(PLACES, labels=labels)
+    assert data.labels == ("x", "y") and not caplog.text
+    data = Dataset.from_arrays(PLACES, labels=labels.fillna(word).to_numpy(str))
+    assert word in data.labels
+    assert f"{word!r} is a class of the labels, that of 2 nodes, and what pandas" in caplog.text

@@ -170,6 +170,7 @@ class Dataset:
         return data
 
     @classmethod
+    @objects.arguments_in_errors()
     def from_arrays(
         cls,
         edges: ArrayLike,
@@ -358,6 +359,7 @@ class Dataset:
         return cast(Self, from_smiles(smiles, labels, ids=ids, task=task, name=name))
 
     @classmethod
+    @objects.arguments_in_errors()
     def from_scipy(
         cls,
         adjacency: sparse.sparray | ArrayLike,

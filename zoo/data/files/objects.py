@@ -1,9 +1,10 @@
 """Arrays, lists, tensors and tables in memory as the arrays of a graph."""
 
+import contextlib
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self
 
@@ -26,6 +27,11 @@ from zoo.tasks.labels import MULTILABEL, REGRESSION, encode_text, is_word, unlab
 LABELS = ("label", "labels", "y")
 FEATURES = ("feat", "feature", "features", "x", "attr")
 """What node data is called by custom: the one that is there is taken."""
+
+_GAPS = {"nan", "None", "<NA>", "NaT"}
+"""What pandas writes where a value is missing, once it is text."""
+
+_LOG = logging.getLogger(__name__)
 
 
 def from_arrays(
@@ -65,8 +71,10 @@ def from_arrays(
         raise ZooError(f"a row for each node is wanted, and this is {described(first)}.")
     nodes = shape[0]
     labels, names = (unlabelled(nodes, task), None) if labels is None else _labels(labels, task)
-    edges, ids = to_numpy(edges, "edges"), None if ids is None else to_numpy(ids, "node_ids")
+    edges, ids = _names(edges, "edges"), None if ids is None else _names(ids, "ids")
     edges = edges if edges.size else NO_EDGES
+    if ids is None and edges.dtype.kind == "U":
+        raise ZooError("`edges` are text; give what each node is called, `ids=...`, or numbers.")
     if ids is not None:
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
@@ -112,7 +120,7 @@ def check_order(**given: Any) -> None:
         for key, part in parts.items():
             if hasattr(part, "iloc"):
                 indexes.append((key, f"{key}.index", part.index))
-    if (ids := given.get("ids")) is not None and (array := to_numpy(ids, "ids")).ndim == 1:
+    if (ids := given.get("ids")) is not None and (array := _names(ids, "ids")).ndim == 1:
         own = pandas.Index(array)  # numbers need not be those of an index
         if isinstance(ids, pandas.Index) or own.inferred_type == "string":
             indexes.insert(0, ("ids", "ids", own))
@@ -132,6 +140,38 @@ def _is_reordered(first: Any, other: Any) -> bool:
     if not (first.is_unique and other.is_unique):
         return False
     return bool(first.isin(other).all()) and first.tolist() != other.tolist()
+
+
+def _names(values: Any, name: str) -> np.ndarray:
+    """Return what nodes are called, whole numbers or text of any type of pandas, as an array."""
+    import pandas
+
+    array = to_numpy(values, name)
+    if array.dtype != object or not array.size:
+        return array
+    if (gaps := pandas.isna(array)).any():
+        rows = gaps.reshape(len(array), -1).any(axis=1)
+        raise ZooError(
+            f"`{name}` has a gap in row {rows.argmax()} ({rows.sum():,} such rows); fill it in, or "
+            "leave the row out."
+        )
+    kind = pandas.api.types.infer_dtype(array.ravel())
+    types = {"integer": np.int64, "string": str, "mixed-integer": str}  # ends of two types
+    return array.astype(types.get(kind, object))
+
+
+@contextlib.contextmanager
+def arguments_in_errors() -> Iterator[None]:
+    """Call arrays as the arguments of `from_arrays` in errors, and not by their keys in files."""
+    try:
+        yield
+    except ZooError as error:
+        text = re.sub(r"`(?:node|edge)_(ids|labels|features|weights)`", _argument, str(error))
+        raise ZooError(re.sub(r"`(train|val|test)_masks`", r"`masks['\1']`", text)) from None
+
+
+def _argument(key: re.Match[str]) -> str:
+    return key[0] if key[0] == "`edge_features`" else f"`{key[1]}`"
 
 
 def _masks(mask: np.ndarray, key: str, nodes: int, form: str) -> np.ndarray:
@@ -180,7 +220,14 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
         array = np.where(pandas.isna(array), "", array).astype(str)
     if array.ndim == 1 and task != REGRESSION:
         array = np.where(is_word(array, "-1"), "", array)
-    return encode_text(array, task)
+    numbers, names = encode_text(array, task)
+    for word in _GAPS.intersection(names or ()):
+        _LOG.warning(
+            "%r is a class of the labels, that of %s nodes, and what pandas writes for a gap; give "
+            "labels as they were before they became text, or '' where they are unknown.",
+            word, f"{(numbers == names.index(word)).sum():,}",
+        )  # fmt: skip
+    return numbers, names
 
 
 def from_node_data(
@@ -301,7 +348,7 @@ def unread_names(data: Iterable[str], *read: str | None) -> set[str]:
 def warn_unread(names: Iterable[str]) -> None:
     """Say in one line which data of a graph is not read."""
     if names := sorted(names):
-        logging.getLogger(__name__).warning(
+        _LOG.warning(
             "%s %s not read; `feature`, `label`, `weight` and `edge_features` name what is.",
             ", ".join(map(repr, names)), "is" if len(names) == 1 else "are",
         )  # fmt: skip
