@@ -148,3 +148,19 @@ def test_gaps_that_became_text_are_told(word, caplog):
     data = Dataset.from_arrays(PLACES, labels=labels.fillna(word).to_numpy(str))
     assert word in data.labels
     assert f"{word!r} is a class of the labels, that of 2 nodes, and what pandas" in caplog.text
+
+
+# Several labels
+
+TARGETS = pandas.DataFrame({"hikes": [1, 0, 1, 1, 0, 0], "bakes": [1.0, 1, 0, np.nan, 0, 1]})
+
+
+def test_targets_numbers_and_one_hot_classes_keep_the_names_of_their_columns():
+    data = Dataset.from_arrays(PLACES, labels=TARGETS)
+    assert data.task == "node-multilabel" and data.labels == ("hikes", "bakes")
+    numbers = Dataset.from_scipy(np.eye(6), labels=TARGETS * 1.5, task="node-regression")
+    assert numbers.labels == ("hikes", "bakes") and numbers.y.shape == (6, 2)
+    classes = Dataset.from_arrays(PLACES, labels=pandas.get_dummies(NODES["label"]))
+    assert classes.labels == ("x", "y") and classes.y.tolist() == [0, 1, 0, 1, 0, 1]
+    assert Dataset.from_arrays(PLACES, labels=TARGETS.to_numpy()).labels is None
+    assert Dataset.from_arrays(PLACES, labels=TARGETS.set_axis([0, 1], axis=1)).labels is None

@@ -193,7 +193,8 @@ class Dataset:
             edges: (E, 2) numbers of nodes, or their ids where these are given.
             features: (N, F), dense or scipy sparse, or a table of pandas, of which `split`, or
                 `train_mask`, `val_mask` and `test_mask`, are the split.
-            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets or
+                numbers, which the columns of a table of pandas name.
             masks: `train`, `val` and `test`, (N,) or (S, N) bool.
             ids: (N,) what each node is called.
             feature_names: a name for each feature; None: those of the columns of a table.

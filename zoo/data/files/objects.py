@@ -49,7 +49,7 @@ def from_arrays(
         edges: (E, 2) numbers of nodes, or ids where these are given.
         features: (N, F), dense or scipy sparse, or a table of pandas.
         labels: (N,) or (N, T), numbers or text; None: all unknown. Of text what is blank, missing
-            or, of classes, -1 is unknown.
+            or, of classes, -1 is unknown. The columns of a table are the names of its targets.
         masks: `train`, `val` and `test`, (N,) or (S, N) bool.
         ids: (N,) what each node is called.
         feature_names: a name for each feature; None: those of the columns of a table.
@@ -70,22 +70,17 @@ def from_arrays(
     if not (shape := shape_of(first)):
         raise ZooError(f"a row for each node is wanted, and this is {described(first)}.")
     nodes = shape[0]
+    targets = _column_names(labels)
     labels, names = (unlabelled(nodes, task), None) if labels is None else _labels(labels, task)
-    edges, ids = _names(edges, "edges"), None if ids is None else _names(ids, "ids")
-    edges = edges if edges.size else NO_EDGES
-    if ids is None and edges.dtype.kind == "U":
-        raise ZooError("`edges` are text; give what each node is called, `ids=...`, or numbers.")
-    if ids is not None:
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
-        edges = join(ids, (edges[:, 0], edges[:, 1]), "edges")
+    if labels.ndim == 2:
+        names = targets or None
+    ids = None if ids is None else _names(ids, "ids")
     if feature_names is None:
-        columns = tuple(getattr(features, "columns", ()))  # of a table of pandas
-        feature_names = columns if all(isinstance(name, str) for name in columns) else ()
+        feature_names = _column_names(features)
     if features is None:
         features = np.zeros((nodes, 0), np.float32)
     return GraphArrays(
-        edges,
+        _edges(edges, ids),
         labels,
         _features(features, "node_features"),
         masks and {
@@ -140,6 +135,25 @@ def _is_reordered(first: Any, other: Any) -> bool:
     if not (first.is_unique and other.is_unique):
         return False
     return bool(first.isin(other).all()) and first.tolist() != other.tolist()
+
+
+def _edges(values: Any, ids: np.ndarray | None) -> np.ndarray:
+    """Return edges (E, 2) as numbers of nodes, of ids where these are given."""
+    edges = _names(values, "edges")
+    edges = edges if edges.size else NO_EDGES
+    if ids is None and edges.dtype.kind == "U":
+        raise ZooError("`edges` are text; give what each node is called, `ids=...`, or numbers.")
+    if ids is None:
+        return edges
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
+    return join(ids, (edges[:, 0], edges[:, 1]), "edges")
+
+
+def _column_names(table: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a table of pandas; () of anything else, and of numbers."""
+    columns = tuple(getattr(table, "columns", ()))
+    return columns if all(isinstance(name, str) for name in columns) else ()
 
 
 def _names(values: Any, name: str) -> np.ndarray:
