@@ -4,8 +4,10 @@ import networkx
 import numpy as np
 import pandas
 import pytest
+import torch
 from scipy import sparse
 
+import zoo
 from zoo import Dataset, ZooError
 
 NODES = pandas.DataFrame(
@@ -164,3 +166,76 @@ def test_targets_numbers_and_one_hot_classes_keep_the_names_of_their_columns():
     assert classes.labels == ("x", "y") and classes.y.tolist() == [0, 1, 0, 1, 0, 1]
     assert Dataset.from_arrays(PLACES, labels=TARGETS.to_numpy()).labels is None
     assert Dataset.from_arrays(PLACES, labels=TARGETS.set_axis([0, 1], axis=1)).labels is None
+
+
+# Frames with words, dates and gaps
+
+SHOP = pandas.DataFrame({
+    "id": [*"abcdef"],
+    "age": [31.0, 25, None, 19, 38, 22],
+    "since": pandas.to_datetime(["2024-01-31", None, *["2023-02-01", "2024-03-01"] * 2]),
+    "city": pandas.Categorical(["Rome", "Oslo", None, "Rome", "Oslo", "Rome"]),
+    "about": ["likes long walks", "likes bread", "walks far", "", "bakes bread", None],
+    "size": ["S", 38, None, "M", 38, "S"],
+    "label": ["x", None, "x", "y", "x", "y"],
+})  # fmt: skip
+LINKS = EDGES.assign(amount=[1.0, 2, 3, 4, 5])
+HOW = {
+    "one_hot": ["city", "size"], "text": "about", "dates": ["since"], "missing": "indicator",
+    "weight": "amount",
+}  # fmt: skip
+
+
+def test_frames_are_read_as_the_same_tables_in_files(tmp_path):
+    SHOP.to_csv(tmp_path / "nodes.csv", index=False)
+    LINKS.to_csv(tmp_path / "edges.csv", index=False)
+    wanted = zoo.load_graph(tmp_path, **HOW, direction="in")
+    for nodes in (SHOP, SHOP.set_index("id")):
+        data = Dataset.from_pandas(nodes, LINKS, **HOW, direction="in")
+        assert data.feature_names == wanted.feature_names and data.labels == wanted.labels
+        assert torch.equal(data.x, wanted.x) and torch.equal(data.y, wanted.y)
+        assert data.ids.tolist() == wanted.ids.tolist()
+        assert torch.equal(data.graph.edata["weight"], wanted.graph.edata["weight"])
+    train = torch.tensor([0, 1])
+    learnt = data.trained_on(train)
+    assert torch.equal(learnt.x, wanted.trained_on(train).x) and not torch.equal(learnt.x, data.x)
+
+
+def test_columns_of_other_types_of_pandas():
+    nodes = SHOP[["label"]].assign(
+        bin=pandas.cut(SHOP["age"], 2),
+        month=pandas.period_range("2024-01", periods=6, freq="M"),
+        sparse=pandas.arrays.SparseArray([1, 0, 0, 0, 1, 1]),
+    )
+    data = Dataset.from_pandas(nodes, one_hot=["bin", "month"])
+    assert "sparse" in data.feature_names and "month=2024-03" in data.feature_names
+    assert data.graph.num_edges() == 6 and data.ids is None
+
+
+def test_weights_match_a_new_frame_by_its_columns(tmp_path):
+    data = Dataset.from_pandas(SHOP, LINKS, **HOW)
+    model = zoo.create_model("gcn", data.inputs, data.classes, dim=4)
+    zoo.save(model, tmp_path / "club", data)
+    new = SHOP[SHOP.columns[::-1]].assign(label=None)
+    asked = Dataset.from_pandas(new, LINKS, **HOW)
+    said = zoo.predict(zoo.load(tmp_path / "club"), asked)
+    assert torch.equal(said.values, zoo.predict(zoo.load(tmp_path / "club"), data).values)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"nodes": [[1, 2]]}, "from_pandas reads frames of nodes and of edges, and this is a list"),
+        ({"onehot": "city"}, "no option 'onehot'; did you mean 'one_hot'"),
+        ({"missing": "men"}, "missing: should be 'refuse', 'mean'"),
+        ({"dates": None}, "^nodes: the column 'since' is of type .*`dates: .since.`"),
+        ({"source": "from"}, "^edges has no column 'from'"),
+        ({"weight": None}, "^edges: the edges have 'amount'; write `weight: amount`"),
+        ({"edges": None, "weight": "amount"}, "write `edges=FRAME`"),
+        ({"nodes": SHOP[["age", "age"]]}, "^nodes: the column 'age' is there twice"),
+        ({"nodes": SHOP[:3]}, "^edges: data row 3 leads to 'd'"),
+    ],
+)
+def test_what_is_wrong_with_frames(given, said):
+    with pytest.raises(ZooError, match=said):
+        Dataset.from_pandas(**{"nodes": SHOP, "edges": LINKS, **HOW, **given})

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn, Missing, scaled_numbers
-from zoo.config.options import Spec, pick
+from zoo.config.options import Spec, option_problems, pick
 from zoo.config.recipe import word
 from zoo.data.canonical import canonical, graph_of
 from zoo.data.features import far_from_standard, transform_features
@@ -52,6 +52,7 @@ from zoo.data.summary import summary
 from zoo.data.tables.columns import Columns, Names, Numbers, without_split
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.networkx_graph import from_networkx
+from zoo.data.tables.nodes_and_edges import read_frames, read_tables
 from zoo.dgl import DGLGraph
 from zoo.errors import ZooError, named_in_errors, unknown
 from zoo.graphs.knn import MADE
@@ -221,6 +222,50 @@ class Dataset:
             else to_numpy(edge_features, "edge_features"),
         )
         return cls.of_arrays(name, arrays, task=task, duplicates=duplicates, direction=direction)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        nodes: Any,
+        edges: Any = None,
+        *,
+        label: Names | None = None,
+        id: str | None = "id",
+        source: str = "source",
+        target: str = "target",
+        task: str | None = None,
+        name: str = "mine",
+        **options: Any,
+    ) -> Self:
+        """Make a data set of frames with words, dates and gaps, read as a folder of two tables.
+
+        What is learnt of columns is learnt of all nodes until `trained_on(train)`.
+
+        Args:
+            nodes: a row per node (N); other columns than those named are features.
+            edges: a row per edge, with the ids of both ends; None: there are none.
+            label: column of nodes, or several: what is predicted; None: `label`.
+            id: column of nodes, or their index; None numbers them by their rows, from 0.
+            source: column of edges: the id of one end.
+            target: column of edges: the id of the other end.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            options: those of a folder of tables, such as `one_hot`, `text`, `dates`, `missing`,
+                `numbers` and `weight`; see `zoo.data.tables.nodes_and_edges.read_tables`. And
+                `split`, `features`, `duplicates`, `direction`, `relations`; see `make_dataset`.
+
+        Raises:
+            ZooError: no frames, an unknown option, or columns that are not what they should be.
+        """
+        for frame in (nodes, *([] if edges is None else [edges])):
+            if not (hasattr(frame, "iloc") and hasattr(frame, "columns")):
+                raise objects.wrong_object("from_pandas reads frames of nodes and of edges", frame)
+        common = {key: options.pop(key) for key in _COMMON if key in options}
+        options |= {"label": label, "id": id, "source": source, "target": target}
+        if wrong := option_problems("from_pandas", read_tables, options, (), _COMMON):
+            raise ZooError(" ".join(map(str, wrong)))
+        arrays = read_frames(nodes, edges, task, **options)
+        return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
     def from_dgl(

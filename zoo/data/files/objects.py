@@ -208,8 +208,8 @@ def _features(features: Any, name: str) -> np.ndarray | sparse.csr_array:
         if words:
             raise ZooError(
                 f"`{name}`: the column {words[0]!r} is no number ({len(words)} such); write "
-                "columns of numbers (pandas.get_dummies of words), or the table into a file, of "
-                "which `zoo.load_graph` reads words, dates and text."
+                "columns of numbers (pandas.get_dummies of words), or give the frame to "
+                "`zoo.Dataset.from_pandas`, which reads words, dates and text."
             )
     return array
 
@@ -396,7 +396,8 @@ def wrong_object(wanted: str, value: Any) -> ZooError:
         f"{wanted}, and this is {described(value)}; zoo.Dataset.from_dgl reads a DGLGraph, "
         "from_pyg Data of PyG or a dict with `edge_index`, `x` and `y`, both a list or data set of "
         "them too; from_networkx a graph of NetworkX, from_scipy a matrix, from_arrays edges "
-        "(E, 2), features and labels, from_smiles a list of SMILES, and zoo.load_data a path"
+        "(E, 2), features and labels, from_pandas frames of nodes and edges, from_smiles a list of "
+        "SMILES, and zoo.load_data a path"
         + (', such as that of `table.to_csv("mine.csv", index=False)`' * hasattr(value, "iloc"))
         + "."
     )
