@@ -195,7 +195,7 @@ def test_a_feature_of_another_name():
         ({"relations": "separate"}, "`relations` is no option of a set of graphs"),
         ({"direction": "up"}, "direction: 'up' is not known"),
         ({"duplicates": "min"}, "duplicates: 'min' is not known"),
-        ({"lable": "y"}, "`lable` is no option of a set of graphs; these are: label"),
+        ({"lable": "y"}, "no option is called 'lable'; did you mean 'label'"),
     ],
 )
 def test_an_option_that_a_set_has_not_is_refused(options, said):

@@ -121,8 +121,8 @@ COLUMNS = {
         "probability_2",
     ],
     "graph-binary": ["id", "label", "known", "part", "probability_0", "probability_1"],
-    "graph-multilabel": ["id", "part", "probability_0", "probability_1"],
-    "graph-regression": ["id", "part", "value_0", "value_1"],
+    "graph-multilabel": ["id", "part", "known_0", "probability_0", "known_1", "probability_1"],
+    "graph-regression": ["id", "part", "known_0", "value_0", "known_1", "value_1"],
 }
 
 

@@ -82,6 +82,25 @@ def test_probabilities_and_names_of_classes():
         assert found.labels[row] == "abc"[int(np.argmax(scores))]
 
 
+@pytest.mark.parametrize(
+    ("task", "value"), [("multilabel", "probability"), ("regression", "value")]
+)
+def test_several_values_stand_beside_what_is_known_of_each(task, value):
+    model = linear([[1, 0], [0, 1]], task=f"node-{task}", labels=["a", "b"])
+    y = [[1, 0], [np.nan, 1], [np.nan, np.nan], [0, 0]]
+    frame = pd.DataFrame(y, columns=["a", "b"])
+    for own in (frame, frame[["b", "a"]]):  # which are those of the model by name
+        data = zoo.Dataset.from_arrays([[0, 1]], np.float32(X), own, task=f"node-{task}")
+        found = zoo.predict(model, data)
+        table = found.table()
+        assert list(table) == ["id", "known_a", f"{value}_a", "known_b", f"{value}_b"]
+        np.testing.assert_array_equal(table[["known_a", "known_b"]], y)
+    assert zoo.predict(model, data, only_unlabelled=True).ids.tolist() == [2]
+    one = linear([[1, 0]], task="node-regression", labels=["a"])
+    data = zoo.Dataset.from_arrays([[0, 1]], np.float32(X), frame[["b"]], task="node-regression")
+    assert list(zoo.predict(one, data).table()) == ["id", "known", "value"]
+
+
 def test_two_classes_of_one_logit():
     model = linear([[1, -2]], task="node-binary", labels=["no", "yes"])
     found = zoo.predict(model, graph(X, [0, 1, 1, 0], task="node-binary"))
@@ -99,7 +118,8 @@ def test_targets_and_numbers():
     np.testing.assert_allclose(
         found.values, [[1 / (1 + np.exp(-i)), 1 / (1 + np.exp(j))] for i, j in x], rtol=1e-6
     )
-    assert list(found.table()) == ["id", "probability_0", "probability_1"]
+    values = ["known_0", "probability_0", "known_1", "probability_1"]
+    assert list(found.table()) == ["id", *values]
     numbers = zoo.predict(linear([[2, 3]], task="node-regression"), graph(x, [0, 1, 0, 1]))
     assert numbers.table()["value"].tolist() == [2 * i + 3 * j for i, j in x]
 

@@ -1,6 +1,7 @@
 """The data set class: a canonical graph with features, labels and the benchmark's own splits."""
 
 import dataclasses
+import inspect
 import logging
 import math
 import re
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from zoo.canonical_form import FEATURE, WEIGHT, subgraph
 from zoo.config.learnt_columns import LearntColumn, Missing, scaled_numbers
-from zoo.config.options import Spec, pick
+from zoo.config.options import Spec, option_problems, pick
 from zoo.config.recipe import word
 from zoo.data.canonical import canonical, graph_of
 from zoo.data.features import far_from_standard, transform_features
@@ -53,8 +54,9 @@ from zoo.data.summary import summary
 from zoo.data.tables.columns import Columns, Names, Numbers, without_split
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.networkx_graph import from_networkx
+from zoo.data.tables.nodes_and_edges import read_frames, read_tables
 from zoo.dgl import DGLGraph
-from zoo.errors import ZooError, named_in_errors
+from zoo.errors import ZooError, named_in_errors, unknown
 from zoo.graphs.knn import MADE
 from zoo.graphs.pairs import LinkRows
 from zoo.registry import check_encoding
@@ -171,6 +173,7 @@ class Dataset:
         return data
 
     @classmethod
+    @objects.arguments_in_errors()
     def from_arrays(
         cls,
         edges: ArrayLike,
@@ -193,7 +196,8 @@ class Dataset:
             edges: (E, 2) numbers of nodes, or their ids where these are given.
             features: (N, F), dense or scipy sparse, or a table of pandas, of which `split`, or
                 `train_mask`, `val_mask` and `test_mask`, are the split.
-            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets.
+            labels: (N,) classes, numbers or text ("" or -1 = unknown), or (N, T) targets or
+                numbers, which the columns of a table of pandas name.
             masks: `train`, `val` and `test`, (N,) or (S, N) bool.
             ids: (N,) what each node is called.
             feature_names: a name for each feature; None: those of the columns of a table.
@@ -205,9 +209,12 @@ class Dataset:
             direction: which edges a node gathers along; see `zoo.canonical`.
 
         Raises:
-            ZooError: the arrays do not fit together, or the labels not the task.
+            ZooError: the arrays do not fit together, such as tables of pandas whose indexes are
+                the same in another order, or the labels not the task.
         """
         objects.need_arrays("from_arrays reads edges (E, 2), numbers of nodes or ids", edges)
+        objects.check_order(features=features, labels=labels, ids=ids, masks=masks)
+        objects.check_order(edges=edges, weights=weights, edge_features=edge_features)
         features, masks = without_split(features, masks, feature_names)
         arrays = objects.from_arrays(edges, features, labels, masks, ids, feature_names, task)
         arrays = arrays._replace(
@@ -217,6 +224,50 @@ class Dataset:
             else to_numpy(edge_features, "edge_features"),
         )
         return cls.of_arrays(name, arrays, task=task, duplicates=duplicates, direction=direction)
+
+    @classmethod
+    def from_pandas(
+        cls,
+        nodes: Any,
+        edges: Any = None,
+        *,
+        label: Names | None = None,
+        id: str | None = "id",
+        source: str = "source",
+        target: str = "target",
+        task: str | None = None,
+        name: str = "mine",
+        **options: Any,
+    ) -> Self:
+        """Make a data set of frames with words, dates and gaps, read as a folder of two tables.
+
+        What is learnt of columns is learnt of all nodes until `trained_on(train)`.
+
+        Args:
+            nodes: a row per node (N); other columns than those named are features.
+            edges: a row per edge, with the ids of both ends; None: there are none.
+            label: column of nodes, or several: what is predicted; None: `label`.
+            id: column of nodes, or their index; None numbers them by their rows, from 0.
+            source: column of edges: the id of one end.
+            target: column of edges: the id of the other end.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            options: those of a folder of tables, such as `one_hot`, `text`, `dates`, `missing`,
+                `numbers` and `weight`; see `zoo.data.tables.nodes_and_edges.read_tables`. And
+                `split`, `features`, `duplicates`, `direction`, `relations`; see `make_dataset`.
+
+        Raises:
+            ZooError: no frames, an unknown option, or columns that are not what they should be.
+        """
+        for frame in (nodes, *([] if edges is None else [edges])):
+            if not (hasattr(frame, "iloc") and hasattr(frame, "columns")):
+                raise objects.wrong_object("from_pandas reads frames of nodes and of edges", frame)
+        common = {key: options.pop(key) for key in _COMMON if key in options}
+        options |= {"label": label, "id": id, "source": source, "target": target}
+        if wrong := option_problems("from_pandas", read_tables, options, (), _COMMON):
+            raise ZooError(" ".join(map(str, wrong)))
+        arrays = read_frames(nodes, edges, task, **options)
+        return cls.of_arrays(name, arrays, task=task, **common)
 
     @classmethod
     def from_dgl(
@@ -240,6 +291,7 @@ class Dataset:
         are the classes of the graphs (S,), or targets or numbers (S, T), as `task` says; `degrees`
         makes columns for the degrees of their nodes.
         """
+        _refuse_unknown(cls.from_dgl, common)
         edges = EdgeColumns.of(weight, weights, edge_features)
         wanted = Wanted(label, feature, edges, task, degrees)
         if isinstance(graph, tuple) and len(graph) == 2 and isinstance(graph[1], Mapping):
@@ -283,6 +335,7 @@ class Dataset:
         `zoo.data.samples.Samples`, whose label is a class, or T targets or numbers, as `task` says;
         `degrees` makes columns for the degrees of their nodes.
         """
+        _refuse_unknown(cls.from_pyg, common)
         edges = EdgeColumns.of(weight, weights, edge_features)
         wanted, content = Wanted(label, feature, edges, task, degrees), unpack(data)
         first = content[0] if isinstance(content, list) and content else content
@@ -318,6 +371,7 @@ class Dataset:
         """Make a data set of a NetworkX graph; see `zoo.data.load.readers.read_attributed`."""
         import networkx
 
+        _refuse_unknown(cls.from_networkx, common)
         if not isinstance(graph, networkx.Graph):
             raise objects.wrong_object("from_networkx reads one graph of NetworkX", graph)
         choice = Columns(None, label, split_column, columns, one_hot, None, task, text, dates,
@@ -353,26 +407,49 @@ class Dataset:
         return cast(Self, from_smiles(smiles, labels, ids=ids, task=task, name=name))
 
     @classmethod
+    @objects.arguments_in_errors()
     def from_scipy(
         cls,
         adjacency: sparse.sparray | ArrayLike,
         features: Any = None,
         labels: ArrayLike | None = None,
         *,
+        masks: Mapping[str, ArrayLike] | None = None,
+        ids: ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
         weights: Weights = None,
         task: str | None = None,
         name: str = "mine",
         **common: Any,
     ) -> Self:
-        """Make a data set of an adjacency matrix (N, N), sparse or dense; see `from_arrays`.
+        """Make a data set of an adjacency matrix (N, N), sparse or dense.
 
-        Its entries are weights of edges where `weights` is `use`.
+        Args:
+            adjacency: a row and a column for each node; what is not 0 is an edge.
+            features: as the following, those of `from_arrays`, in the order of the matrix.
+            labels: see there.
+            masks: see there.
+            ids: see there.
+            feature_names: see there.
+            weights: `use` takes the entries as weights of edges, `ignore` reads which there are.
+            task: what the labels are for; None: as their shape says.
+            name: what to call it.
+            common: `split`, `duplicates`, `direction`, `relations`; see `make_dataset`.
+
+        Raises:
+            ZooError: the matrix is none of nodes, what is given does not fit it, or an unknown
+                option.
         """
+        _refuse_unknown(cls.from_scipy, common)
         what = "an adjacency matrix of SciPy or an array of numbers, a row and a column per node"
         objects.need_arrays(f"the matrix is to be {what}", adjacency, matrix=True)
-        known = features is not None or labels is not None
-        features, masks = without_split(features, None, None)
-        nodes = objects.from_arrays([], features, labels, masks, task=task) if known else None
+        objects.check_order(
+            adjacency=adjacency, features=features, labels=labels, ids=ids, masks=masks
+        )
+        features, masks = without_split(features, masks, feature_names)
+        nodes = None
+        if any(values is not None for values in (features, labels, masks, ids, feature_names)):
+            nodes = objects.from_arrays([], features, labels, masks, ids, feature_names, task)
         arrays = from_scipy(adjacency, nodes, weights, task)
         return cls.of_arrays(name, arrays, task=task, **common)
 
@@ -661,8 +738,17 @@ def _made_again(data: Dataset, made: tuple[Callable[[Dataset], Dataset], ...]) -
 
 # Of what is in memory
 
+_COMMON = ("split", "features", "duplicates", "direction", "relations")
 _OF_SETS = ("label", "feature", "weight", "weights", "edge_features", "degrees", "split",
             "duplicates", "direction", "name")  # fmt: skip
+
+
+def _refuse_unknown(reader: Callable[..., Any], options: Iterable[str]) -> None:
+    """Refuse options that are neither a reader's own nor those of `make_dataset`."""
+    known = {*inspect.signature(reader).parameters, *_COMMON} - {"common"}
+    for option in options:
+        if option not in known:
+            raise ZooError(f"{reader.__name__}: {unknown('option', option, known)}")
 
 
 def _refuse_options_of_sets(**options: Any) -> None:

@@ -13,7 +13,7 @@ from zoo.data.files.graph_arrays import (
     check_graph_set,
     check_ids,
 )
-from zoo.data.files.objects import wrong_object
+from zoo.data.files.objects import check_order, wrong_object
 from zoo.data.samples import Samples
 from zoo.data.tables.columns import Columns, Names
 from zoo.data.tables.molecules import molecules_of
@@ -119,6 +119,7 @@ def from_smiles(
 
     if isinstance(smiles, str | bytes | Mapping) or hasattr(smiles, "columns"):
         raise wrong_object("from_smiles reads a list of SMILES, or a column of a table", smiles)
+    check_order(smiles=smiles, labels=labels, ids=ids)
     table, wanted = DataFrame({"smiles": [*smiles]}), DataFrame()
     if labels is not None:
         several = hasattr(labels, "columns") or np.ndim(labels) > 1

@@ -321,14 +321,19 @@ def whole_numbers(names: Sequence[str]) -> list[str] | list[int]:
 def known_labels(data: Dataset, names: Sequence[str] | None) -> list[Any] | None:
     """Return the true label of each row, None where it is not known or none of a model's classes.
 
+    Of several targets or numbers it is an array (T,) of them, in the order of the model.
+
     Args:
-        data: of rows with a class or a number each; of others, and without labels, it is None.
-        names: of the classes of the model; None: those of the data, or their numbers.
+        data: what has labels; without any it is None.
+        names: of the classes, or targets, of the model; None: those of the data, or their numbers.
     """
-    y = data.y
+    y = data.y[:, 0] if data.y.shape[1:] == (1,) else data.y
     if y.dim() > 1:
-        return None
-    if y.is_floating_point():
+        own = [*(data.labels or names or range(y.shape[1]))]
+        places = [own.index(name) if name in own else -1 for name in names or own]
+        rows = np.pad(y.float().numpy(), ((0, 0), (0, 1)), constant_values=np.nan)[:, places]
+        known = [None if np.isnan(row).all() else row for row in rows]
+    elif y.is_floating_point():
         known = [None if math.isnan(number) else float(str(number)) for number in y.numpy()]
     else:
         own = data.labels or names or [str(number) for number in range(int(y.max()) + 1)]

@@ -200,8 +200,8 @@ class Predictions:
         values: probabilities, or predicted numbers, (N, C) fp32.
         labels: name of the most probable class of each node, where a node has one class; whole
             numbers where all names are, and its number where classes have no names.
-        known: the true label of each node, its class or number, None where that is not known;
-            None: of none, or a node has several.
+        known: the true label of each node, its class or number, or an array of several, None where
+            that is not known; None: of none.
         parts: what each node was in the training of the weights: `train`, `val`, `test` or "",
             of none; None: not known.
         dropped_edges: share of the edges that were not looked at, because parts of the graph were
@@ -251,21 +251,33 @@ class Predictions:
     def table(self) -> "DataFrame":
         """Return a row per node: `id`, `label` where a node has one class, and the values.
 
-        Before the values stand `known`, the true label, and `part`, of the training, where they are
-        known; after them, of several models, the `spread` of the label's probability, or that of
-        each value. Rows of a file that could not be read stand at their places, with nothing but
-        ids.
+        Before the values stand `known`, the true label, or `known_NAME` before each of several, and
+        `part`, of the training, where they are known; after them, of several models, the `spread`
+        of the label's probability, or that of each value. Rows of a file that could not be read
+        stand at their places, with nothing but ids.
         """
         from pandas import DataFrame
 
-        names = {"label": self.labels, "known": self.known, "part": self.parts}
+        several = self.known is not None and self.labels is None and len(self.columns) > 1
+        names = {"label": self.labels, "known": None if several else self.known, "part": self.parts}
         gaps = bool(self.unread)
         names = {name: _column(each, gaps) for name, each in names.items() if each is not None}
-        values = self.values.numpy()
-        columns = {name: values[:, place] for place, name in enumerate(self.columns)}
+        columns = {}
+        for number, name in enumerate(self.columns):
+            if several:
+                columns[f"known_{name.partition('_')[2]}"] = self._known_numbers(number)
+            columns[name] = self.values[:, number].numpy()
         if self.spread is not None:
             columns |= self._spread_columns(self.spread)
         return _with_ids_of(self.unread, DataFrame({"id": self.ids, **names, **columns}))
+
+    def _known_numbers(self, number: int) -> np.ndarray:
+        count = len(self.columns)  # labels of another shape are not those of the model
+        fits = [np.shape(each) == (count,) for each in self.known or ()]
+        known = [
+            row[number] if fit else np.nan for row, fit in zip(self.known or (), fits, strict=True)
+        ]
+        return np.array(known, dtype=np.float32)
 
     def _spread_columns(self, spread: Tensor) -> dict[str, np.ndarray]:
         if self.labels is not None:

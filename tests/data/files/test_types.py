@@ -114,8 +114,7 @@ def test_complex_numbers_are_refused_by_name(what):
         Dataset.from_pyg(given, **NAMED)
     names = {"x": "features", "y": "labels", "w": "weights", "f": "edge_features"}
     arrays = {names[key]: given[key] for key in names}
-    key = {"w": "edge_weights", "f": "edge_features"}.get(what, told)
-    with pytest.raises(ZooError, match=f"`{key}` is of type complex64"):
+    with pytest.raises(ZooError, match=f"`{names[what]}` is of type complex64"):
         Dataset.from_arrays(EDGES, **arrays)
     with pytest.raises(ZooError, match="the matrix is complex128"):
         Dataset.from_scipy(np.eye(4) * 1j)
@@ -160,7 +159,7 @@ def test_a_matrix_of_torch_is_one_of_scipy():
 
 
 def test_what_is_no_array_is_said_by_name():
-    with pytest.raises(ZooError, match="`node_features` cannot be read as an array.* a list"):
+    with pytest.raises(ZooError, match="`features` cannot be read as an array.* a list"):
         Dataset.from_arrays(EDGES, [[1, 2], [3], [4], [5]], Y)
     assert to_numpy(torch.ones(1).expand(4), "x").tolist() == [1] * 4
     with pytest.raises(ZooError, match=r"\(3,\) .*of one np.asarray\(features\)\[:, None\]"):
@@ -208,7 +207,7 @@ def test_what_a_mask_of_numpy_hides_is_missing():
     for values, names in (([0, 1, 0], None), (["a", "b", "b"], ("a", "b"))):
         data = Dataset.from_arrays(EDGES[:1], np.eye(3), np.ma.masked_array(values, hidden))
         assert data.y.tolist() == [0, 1, -1] and data.labels == names
-    with pytest.raises(ZooError, match="`node_features` is not finite at row 2"):
+    with pytest.raises(ZooError, match="`features` is not finite at row 2"):
         Dataset.from_arrays(EDGES[:1], np.ma.masked_array(np.eye(3), [hidden] * 3).T, [0, 1, 0])
     plain = np.ma.masked_array(np.eye(3, dtype=int))
     assert Dataset.from_arrays(EDGES[:1], plain, [0, 1, 0]).x.tolist() == np.eye(3).tolist()

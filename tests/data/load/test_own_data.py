@@ -484,7 +484,7 @@ def test_arrays():
         ({"edges": PLACES, "features": X, "ids": ["a"] * 5}, "several nodes"),
         ({"edges": PLACES, "features": X, "feature_names": ["age"]}, "feature_names"),
         ({"edges": PLACES, "features": X, "feature_names": ["age", "age"]}, "'age' twice"),
-        ({"edges": PLACES, "features": [["x", "y"]] * 5}, "node_features"),
+        ({"edges": PLACES, "features": [["x", "y"]] * 5}, "`features`"),
         ({"edges": PLACES, "labels": Y, "task": "node-binary"}, "node-binary"),
     ]
     for options, words in wrong:

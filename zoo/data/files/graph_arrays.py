@@ -147,7 +147,7 @@ def check_ids(ids: np.ndarray, nodes: int) -> np.ndarray:
         kind = getattr(ids, "dtype", type(ids).__name__)
         raise ZooError(
             f"`node_ids` is {kind} of the shape {np.shape(ids)}; write an array ({nodes},) of "
-            "whole numbers or of text (np.array(ids, dtype=str))."
+            "whole numbers or of text, none of which is missing."
         )
     unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
     if len(unique) < nodes:

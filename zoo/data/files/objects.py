@@ -1,9 +1,11 @@
 """Arrays, lists, tensors and tables in memory as the arrays of a graph."""
 
+import contextlib
 import logging
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +28,11 @@ LABELS = ("label", "labels", "y")
 FEATURES = ("feat", "feature", "features", "x", "attr")
 """What node data is called by custom: the one that is there is taken."""
 
+_GAPS = {"nan", "None", "<NA>", "NaT"}
+"""What pandas writes where a value is missing, once it is text."""
+
+_LOG = logging.getLogger(__name__)
+
 
 def from_arrays(
     edges: Any,
@@ -42,7 +49,7 @@ def from_arrays(
         edges: (E, 2) numbers of nodes, or ids where these are given.
         features: (N, F), dense or scipy sparse, or a table of pandas.
         labels: (N,) or (N, T), numbers or text; None: all unknown. Of text what is blank, missing
-            or, of classes, -1 is unknown.
+            or, of classes, -1 is unknown. The columns of a table are the names of its targets.
         masks: `train`, `val` and `test`, (N,) or (S, N) bool.
         ids: (N,) what each node is called.
         feature_names: a name for each feature; None: those of the columns of a table.
@@ -63,20 +70,17 @@ def from_arrays(
     if not (shape := shape_of(first)):
         raise ZooError(f"a row for each node is wanted, and this is {described(first)}.")
     nodes = shape[0]
+    targets = _column_names(labels)
     labels, names = (unlabelled(nodes, task), None) if labels is None else _labels(labels, task)
-    edges, ids = to_numpy(edges, "edges"), None if ids is None else to_numpy(ids, "node_ids")
-    edges = edges if edges.size else NO_EDGES
-    if ids is not None:
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
-        edges = join(ids, (edges[:, 0], edges[:, 1]), "edges")
+    if labels.ndim == 2:
+        names = targets or None
+    ids = None if ids is None else _names(ids, "ids")
     if feature_names is None:
-        columns = tuple(getattr(features, "columns", ()))  # of a table of pandas
-        feature_names = columns if all(isinstance(name, str) for name in columns) else ()
+        feature_names = _column_names(features)
     if features is None:
         features = np.zeros((nodes, 0), np.float32)
     return GraphArrays(
-        edges,
+        _edges(edges, ids),
         labels,
         _features(features, "node_features"),
         masks and {
@@ -88,6 +92,100 @@ def from_arrays(
         tuple(feature_names) or None,
         task,
     )  # fmt: skip
+
+
+def check_order(**given: Any) -> None:
+    """Refuse pandas objects whose indexes hold the same values in another order.
+
+    Indexes that are others altogether, such as a default one beside names, say nothing of order.
+
+    Args:
+        given: what has a row for each node, or for each edge, by its argument; of a mapping, such
+            as masks, each of its values. `ids` that are text are an index too.
+
+    Raises:
+        ZooError: two of them would be joined by position, and belong together otherwise.
+    """
+    import pandas
+
+    indexes: list[tuple[str, str, pandas.Index]] = []  # the argument, how it is written, and it
+    for name, values in given.items():
+        parts = {f"{name}[{key!r}]": part for key, part in values.items()} \
+            if isinstance(values, Mapping) else {name: values}  # fmt: skip
+        for key, part in parts.items():
+            if hasattr(part, "iloc"):
+                indexes.append((key, f"{key}.index", part.index))
+    if (ids := given.get("ids")) is not None and (array := _names(ids, "ids")).ndim == 1:
+        own = pandas.Index(array)  # numbers need not be those of an index
+        if isinstance(ids, pandas.Index) or own.inferred_type == "string":
+            indexes.insert(0, ("ids", "ids", own))
+    for (first, written, index), (other, _, rows) in combinations(indexes, 2):
+        if first != other and _is_reordered(index, rows):
+            raise ZooError(
+                f"the rows of `{first}` and `{other}` have the same names in another order, and "
+                f"would be joined by position; write `{other}.loc[{written}]` to align them, or "
+                f"`{other}.to_numpy()` if they are in one order already."
+            )
+
+
+def _is_reordered(first: Any, other: Any) -> bool:
+    """Return whether two indexes of pandas hold the same values, each once, in another order."""
+    if len(first) != len(other) or first.nlevels != other.nlevels or first.equals(other):
+        return False
+    if not (first.is_unique and other.is_unique):
+        return False
+    return bool(first.isin(other).all()) and first.tolist() != other.tolist()
+
+
+def _edges(values: Any, ids: np.ndarray | None) -> np.ndarray:
+    """Return edges (E, 2) as numbers of nodes, of ids where these are given."""
+    edges = _names(values, "edges")
+    edges = edges if edges.size else NO_EDGES
+    if ids is None and edges.dtype.kind == "U":
+        raise ZooError("`edges` are text; give what each node is called, `ids=...`, or numbers.")
+    if ids is None:
+        return edges
+    if edges.ndim != 2 or edges.shape[1] != 2:
+        raise ZooError(f"`edges` has the shape {edges.shape}; write (E, 2), two ids per edge.")
+    return join(ids, (edges[:, 0], edges[:, 1]), "edges")
+
+
+def _column_names(table: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a table of pandas; () of anything else, and of numbers."""
+    columns = tuple(getattr(table, "columns", ()))
+    return columns if all(isinstance(name, str) for name in columns) else ()
+
+
+def _names(values: Any, name: str) -> np.ndarray:
+    """Return what nodes are called, whole numbers or text of any type of pandas, as an array."""
+    import pandas
+
+    array = to_numpy(values, name)
+    if array.dtype != object or not array.size:
+        return array
+    if (gaps := pandas.isna(array)).any():
+        rows = gaps.reshape(len(array), -1).any(axis=1)
+        raise ZooError(
+            f"`{name}` has a gap in row {rows.argmax()} ({rows.sum():,} such rows); fill it in, or "
+            "leave the row out."
+        )
+    kind = pandas.api.types.infer_dtype(array.ravel())
+    types = {"integer": np.int64, "string": str, "mixed-integer": str}  # ends of two types
+    return array.astype(types.get(kind, object))
+
+
+@contextlib.contextmanager
+def arguments_in_errors() -> Iterator[None]:
+    """Call arrays as the arguments of `from_arrays` in errors, and not by their keys in files."""
+    try:
+        yield
+    except ZooError as error:
+        text = re.sub(r"`(?:node|edge)_(ids|labels|features|weights)`", _argument, str(error))
+        raise ZooError(re.sub(r"`(train|val|test)_masks`", r"`masks['\1']`", text)) from None
+
+
+def _argument(key: re.Match[str]) -> str:
+    return key[0] if key[0] == "`edge_features`" else f"`{key[1]}`"
 
 
 def _masks(mask: np.ndarray, key: str, nodes: int, form: str) -> np.ndarray:
@@ -110,8 +208,8 @@ def _features(features: Any, name: str) -> np.ndarray | sparse.csr_array:
         if words:
             raise ZooError(
                 f"`{name}`: the column {words[0]!r} is no number ({len(words)} such); write "
-                "columns of numbers (pandas.get_dummies of words), or the table into a file, of "
-                "which `zoo.load_graph` reads words, dates and text."
+                "columns of numbers (pandas.get_dummies of words), or give the frame to "
+                "`zoo.Dataset.from_pandas`, which reads words, dates and text."
             )
     return array
 
@@ -136,7 +234,14 @@ def _labels(labels: Any, task: str | None) -> tuple[np.ndarray, tuple[str, ...] 
         array = np.where(pandas.isna(array), "", array).astype(str)
     if array.ndim == 1 and task != REGRESSION:
         array = np.where(is_word(array, "-1"), "", array)
-    return encode_text(array, task)
+    numbers, names = encode_text(array, task)
+    for word in _GAPS.intersection(names or ()):
+        _LOG.warning(
+            "%r is a class of the labels, that of %s nodes, and what pandas writes for a gap; give "
+            "labels as they were before they became text, or '' where they are unknown.",
+            word, f"{(numbers == names.index(word)).sum():,}",
+        )  # fmt: skip
+    return numbers, names
 
 
 def from_node_data(
@@ -257,7 +362,7 @@ def unread_names(data: Iterable[str], *read: str | None) -> set[str]:
 def warn_unread(names: Iterable[str]) -> None:
     """Say in one line which data of a graph is not read."""
     if names := sorted(names):
-        logging.getLogger(__name__).warning(
+        _LOG.warning(
             "%s %s not read; `feature`, `label`, `weight` and `edge_features` name what is.",
             ", ".join(map(repr, names)), "is" if len(names) == 1 else "are",
         )  # fmt: skip
@@ -291,7 +396,8 @@ def wrong_object(wanted: str, value: Any) -> ZooError:
         f"{wanted}, and this is {described(value)}; zoo.Dataset.from_dgl reads a DGLGraph, "
         "from_pyg Data of PyG or a dict with `edge_index`, `x` and `y`, both a list or data set of "
         "them too; from_networkx a graph of NetworkX, from_scipy a matrix, from_arrays edges "
-        "(E, 2), features and labels, from_smiles a list of SMILES, and zoo.load_data a path"
+        "(E, 2), features and labels, from_pandas frames of nodes and edges, from_smiles a list of "
+        "SMILES, and zoo.load_data a path"
         + (', such as that of `table.to_csv("mine.csv", index=False)`' * hasattr(value, "iloc"))
         + "."
     )

@@ -5,12 +5,14 @@ Of a set of graphs, a row of `graphs.csv` is a graph, with its label; `nodes.csv
 have the same id.
 """
 
+import contextlib
 import dataclasses
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,7 +57,7 @@ from zoo.data.tables.read import (
     type_of,
 )
 from zoo.data.tables.sentence_vectors import sentence_vectors
-from zoo.errors import ZooError, brief, named_in_errors, suggestion
+from zoo.errors import ZooError, brief, named_in_errors, reading, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import (
     NUMBERS,
@@ -194,6 +196,64 @@ def read_tables(
         edge_parts=edge_split and edge_parts(edges_path, edge_split, csv_format),
         **values,
     )
+
+
+def read_frames(
+    nodes: "DataFrame", edges: "DataFrame | None", task: str | None, **options: Any
+) -> GraphArrays:
+    """Read frames of pandas as `read_tables` reads a folder with these two tables, or one alone.
+
+    The index of nodes is a column where it is called as `id` says.
+
+    Raises:
+        ZooError: as `read_tables`; or a frame has a column twice.
+    """
+    id = options.get("id", "id")
+    if id in nodes.index.names and id not in nodes.columns:
+        nodes = nodes.reset_index()
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        _write_frame(nodes, path / "nodes.parquet")
+        if edges is not None:
+            _write_frame(edges, path / "edges.parquet")
+        try:
+            with reading(path, "frames of pandas"):
+                tables = path / "nodes.parquet" if edges is None else path
+                return read_tables(tables, task, **options)
+        except ZooError as error:
+            text = re.sub(rf"{re.escape(folder)}(/|: )?", "", str(error))
+            text = text.replace("`edges: PATH`", "`edges=FRAME`")
+            raise ZooError(re.sub(r"\b(nodes|edges)\.parquet", r"\1", text)) from None
+
+
+def _write_frame(frame: "DataFrame", path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    names = [str(name) for name in frame.columns]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ZooError(f"{path.stem}: the column {twice!r} is there twice; rename one.")
+    columns = [_arrow_column(frame.iloc[:, place]) for place in range(len(names))]
+    parquet.write_table(pyarrow.table(columns, names), path)
+
+
+def _arrow_column(column: "Series") -> Any:
+    """Return a column as an array of Arrow: objects that it has no type for as text, as in a CSV.
+
+    Such are values of several types, intervals and periods.
+    """
+    import pandas
+    import pyarrow
+
+    if isinstance(column.dtype, pandas.SparseDtype):
+        column = column.sparse.to_dense()
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        column = column.astype(object)
+    with contextlib.suppress(pyarrow.ArrowException, TypeError, OverflowError):
+        array = pyarrow.array(column, from_pandas=True)
+        if not isinstance(array.type, pyarrow.BaseExtensionType):
+            return array
+    return pyarrow.array(column.astype(object).map(str, na_action="ignore"), from_pandas=True)
 
 
 def _edge_times(
