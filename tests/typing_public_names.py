@@ -71,6 +71,10 @@ def commands(folder: Path) -> None:
     assert_type(zoo.list_recipes("cora"), list[str])
     assert_type(zoo.split(zoo.load_graph("karate")).train, torch.Tensor)
     zoo.predict(run.load(), folder).table()
+    zoo.predict([run, folder, "gcn-digits"], folder).table()
+    assert_type(zoo.evaluate(run, folder, [0, 1]), float)
+    assert_type(zoo.load(run), zoo.Model)
+    zoo.write_report(run)
     zoo.predict_links(run.load(), folder, [("ann", "bob")])
     zoo.predict_links(run.load(), folder, top=3, nodes=["ann"])
 
