@@ -82,6 +82,15 @@ def test_the_baselines_are_always_there(tiny):
     assert [each.tuned for each in entries] == [True, False, False]
 
 
+def test_baselines_of_sets_of_graphs_are_none_that_dropout_ruins(tmp_path):
+    path = tmp_path / "set.yaml"
+    for readout, theirs in {"max": "sum", "attention": "attention"}.items():
+        path.write_text(f"model: gine\ndataset: mutag\nreadout: {readout}\n")
+        first, *added = candidates([str(path)])
+        assert first.plan.readout["name"] == readout
+        assert [each.plan.readout["name"] for each in added] == [theirs] * 2
+
+
 def test_of_few_labels_what_needs_no_training_is_there(tiny, monkeypatch, trained, tmp_path):
     """Beside the others, with the splits and seeds of the first; not where labels are many."""
     monkeypatch.setattr(comparing, "FEW", 20)

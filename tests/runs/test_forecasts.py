@@ -94,12 +94,15 @@ def test_from_a_table_to_a_forecast(command, place):
     words = [f"{key}={value}" for key, value in recipe(place)["dataset"].items() if key != "name"]
     code, said, failed = command("data", "check", "sales.csv", *words)
     assert code == 0 and "3 nodes at 80 times, 2026-01-01 to 2026-03-21" in said, failed
-    code, said, failed = command("train", "own.yaml", "--json")
+    code, said, told = command("train", "own.yaml", "--json")
     summary = json.loads(said.splitlines()[-1])
-    assert code == 0 and summary["metric"] == "mse", failed
+    assert code == 0 and summary["metric"] == "mse", told
     code, said, failed = command("evaluate", summary["folder"], "--json")
     found = json.loads(said.splitlines()[-1])
     assert code == 0, failed
+    least = min(found["baselines"], key=lambda name: found["baselines"][name]["mse"])
+    better = found["baselines"][least]["mse"] <= found["score"]
+    assert (f"{least} alone has mse" in told) == better, told
     assert found["score"] == pytest.approx(summary["test"]["mean"], rel=1e-6)
     assert (found["part"], found["unit"], found["nodes"]) == ("test", "snapshots", 15)
     assert not found["seen"]

@@ -230,11 +230,7 @@ def evaluate_forecasts(
     """
     task = pick(TASKS, FORECASTING)
     data, parts, chosen, predicted = predict_part(model, data, part, split, batch_size, device)
-    baselines = {"last value": last_value(data, chosen)}
-    if data.period is not None:
-        baselines[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
-    if parts is not None and (ridge := ridge_on_lags(data, parts.train, chosen)) is not None:
-        baselines["ridge on lags"] = ridge
+    baselines = simple_forecasts(data, parts and parts.train, chosen)
     metrics, y = {task.metric_name: task.metric, **task.beside}, data.y[chosen]
     return {
         "data": data.name,
@@ -280,6 +276,22 @@ def predict_part(
 
 
 # What forecasts have to be better than
+
+
+def simple_forecasts(data: Snapshots, train: Tensor | None, chosen: Tensor) -> dict[str, Tensor]:
+    """Return what simple rules say, by name, (B, N * horizon) each, of samples (B,).
+
+    Args:
+        data: the series.
+        train: samples that ridge is fitted on; None: it is left out, as where it cannot be.
+        chosen: the samples.
+    """
+    found = {"last value": last_value(data, chosen)}
+    if data.period is not None:
+        found[f"seasonal value, {data.period}"] = seasonal_value(data, chosen, data.period)
+    if train is not None and (ridge := ridge_on_lags(data, train, chosen)) is not None:
+        found["ridge on lags"] = ridge
+    return found
 
 
 def last_value(data: Snapshots, chosen: Tensor) -> Tensor:

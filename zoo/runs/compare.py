@@ -426,6 +426,8 @@ def _with_defaults(model: str, first: Plan, overrides: Sequence[str]) -> Candida
     """Return a model with default options on the data, seeds, splits and budget of a plan."""
     data = first.plain()
     shared = {key: data[key] for key in OF_DATA if key in data}
+    if word(shared.get("readout") or "") == "max":  # which the dropout of a baseline would ruin
+        shared.pop("readout")
     shared |= {"imports": first.imports} if first.code else {}
     train = {key: first.train[key] for key in SHARED if key in first.train}
     try:

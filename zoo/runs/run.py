@@ -10,6 +10,7 @@ import logging
 import math
 import shlex
 import shutil
+import statistics
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,11 +20,13 @@ from typing import Any
 import torch
 
 from zoo.config.recipe import Recipe, divide, recipe_text, word
+from zoo.config.scores import figure, gain
 from zoo.config.yaml_lines import line_text
 from zoo.data.known_nodes import NODES
 from zoo.data.load import resolved_dataset
 from zoo.data.splits import PARTS, Split, constant_prediction
 from zoo.errors import ZooError
+from zoo.inference.forecast import simple_forecasts
 from zoo.inference.training_data import nodes_of, warn_of_seen
 from zoo.registry import Model
 from zoo.runs.prepare import Prepared, build, check_same_files, prepare, seed_everything
@@ -259,6 +262,7 @@ def _run_plan(
             if not results:
                 raise error
             warn_of_constant_predictions(prepared, results)
+            warn_of_simple_forecasts(prepared, results)
             summary = summarise(
                 plan.recipe,
                 prepared.data,
@@ -314,7 +318,35 @@ def warn_of_constant_predictions(prepared: Prepared, results: Sequence[dict[str,
         which = f"seed {seeds[0]} is" if len(seeds) == 1 else f"{len(seeds)} seeds are"
         logging.getLogger(__name__).warning(
             f"{which} no better on the test part than always answering {label}; more epochs, "
-            "scaled features, an encoding or another learning rate may help."
+            f"scaled features, an encoding or another learning rate may help{_of_maxima(prepared)}."
+        )
+
+
+def _of_maxima(prepared: Prepared) -> str:
+    """Say what a largest number over nodes makes of dropout, which models with both suffer from."""
+    plan = prepared.plan
+    if word(plan.readout or "") != "max" or not plan.model.get("dropout"):
+        return ""
+    return ", and with `readout: max` a model needs `dropout: 0`: it moves the largest numbers"
+
+
+def warn_of_simple_forecasts(prepared: Prepared, results: Sequence[dict[str, Any]]) -> None:
+    """Log a warning where a rule that needs no model forecasts the test part better than a model.
+
+    As where one answer for every row is as good; the splits of series are the same for all seeds.
+    """
+    data, task, split = prepared.data, prepared.task, prepared.splits[0]
+    if data.unit != "snapshots":
+        return
+    rules = simple_forecasts(data, split.train, split.test)
+    scores = {name: task.metric(values, data.y[split.test]) for name, values in rules.items()}
+    best = max(scores, key=lambda name: gain(task.metric_name, scores[name]))
+    own = statistics.fmean(result["test"] for result in results)
+    if gain(task.metric_name, scores[best]) >= gain(task.metric_name, own):
+        logging.getLogger(__name__).warning(
+            f"{best} alone has {task.metric_name} {figure(scores[best])} on the test part, the "
+            f"model {figure(own)}: more epochs, lags or another model may help, or that rule will "
+            "do (`zoo evaluate RUN` has all of them)."
         )
 
 

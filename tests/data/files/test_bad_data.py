@@ -187,7 +187,7 @@ BAD = {
     "edges alone in Parquet": (
         lambda folder: frames({"x": [1]}, {"Source": [0], "Target": [1]})(folder) / "edges.parquet",
         ["Source, Target alone", "edges.csv"]),
-    "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["'.xlsx'", ".csv"]),
+    "Excel": (file("nodes.xlsx", b"PK\x03\x04"), ["workbook of Excel", ".csv"]),
     # Parquet
     "truncated Parquet": (
         frames({"id": ["a", "b"], "x": [1, 2]}, cut=300), ["cannot be read as Parquet", "footer"]),

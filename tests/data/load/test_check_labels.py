@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
+from zoo import ZooError
 from zoo.data import GraphArrays
 from zoo.data.files.graph_arrays import NO_EDGES
-from zoo.data.load import read_graph
+from zoo.data.load import guess_spec, load_data, read_graph
 from zoo.data.load.check import check
 
 NODES = 12
@@ -163,3 +164,22 @@ def test_columns_that_tell_a_number_and_skewed_numbers_are_named(tmp_path):
     assert "train.target=log" in found["targets"].fix
     noise = findings(read_graph({**spec, "columns": ["noise"]}))
     assert "columns that tell the label" not in noise
+
+
+def test_samples_without_edges_are_counted(tmp_path):
+    rows = {"graphs": ["graph,label", *(f"g{n},{'ab'[n % 2]}" for n in range(4))],
+            "nodes": ["graph,id,x", *(f"g{n},{m},{m}" for n in range(4) for m in range(3))],
+            "edges": ["graph,source,target", "g0,0,1", "g0,1,2"]}  # fmt: skip
+    for stem, lines in rows.items():
+        (tmp_path / f"{stem}.csv").write_text("\n".join(lines))
+    found = {each.name: each for each in check(load_data(str(tmp_path)))}["edges of a sample"]
+    assert found.verdict == "look" and "3 of 4 samples of several nodes have none" in found.found
+    assert found.values["most"] == 2
+
+
+def test_a_column_of_numbers_with_one_word_is_one_of_numbers(tmp_path):
+    rows = [f"n{n},{n if n else '?'},{'ab'[n % 2]}" for n in range(30)]
+    (tmp_path / "own.csv").write_text("\n".join(["id,x,label", *rows]))
+    assert not guess_spec({"name": str(tmp_path / "own.csv")})
+    with pytest.raises(ZooError, match=r"'x' holds '\?' in line 2"):
+        read_graph({"name": str(tmp_path / "own.csv")})

@@ -67,6 +67,8 @@ from zoo.tasks.task import TASKS
 APART = 100
 """How many times larger numbers are from which they lie apart in scale."""
 
+_FEW_EDGES = 100  # between labelled nodes, below which their number stands beside a share
+
 SAME_ORDER = 0.99
 """Rank correlation, or share of rows, above which a column says what a label does."""
 
@@ -592,7 +594,9 @@ def _homophily(graph: Graph) -> Iterator[Finding]:
         return
     share = float(graph.edges.same / ends.sum())
     chance = float(np.square(ends / ends.sum()).sum())
-    text = f"{share:.1%} of edges join nodes of one class; {chance:.1%} would by chance"
+    joined = int(ends.sum() / 2)
+    few = f" of the {joined:,} that join labelled nodes" * (joined < _FEW_EDGES)
+    text = f"{share:.1%} of edges{few} join nodes of one class; {chance:.1%} would by chance"
     yield Finding("homophily", "good", text, values={"share": share, "chance": chance})
 
 
@@ -748,6 +752,7 @@ def _(data: Samples) -> list[Finding]:
                 values={"samples": count, "nodes": len(data.x)}),
         *unread,
         _lengths("nodes of a sample", sizes),
+        *_edges_of_samples(data),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
         *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
@@ -756,6 +761,22 @@ def _(data: Samples) -> list[Finding]:
                 "where one is tested and its like trained on, the score is too good",
                 {"repeated": repeated}),
     ]  # fmt: skip
+
+
+def _edges_of_samples(data: Samples) -> Iterator[Finding]:
+    """Tell how many edges samples have, and of how many there is none; of texts nothing."""
+    if data.tokens is not None:
+        return
+    graphs, kinds = data.graphs.distinct()
+    own = torch.tensor([(graph.num_edges() - graph.num_nodes()) // 2 for graph in graphs])[kinds]
+    finding = _spread("edges of a sample", own.numpy())
+    bare = int(((own == 0) & (data.graphs.sizes > 1)).sum())
+    if bare:
+        text = f"{finding.found}; {bare:,} of {len(own):,} samples of several nodes have none"
+        fix = "no message passes in these: see that no edge is lost"
+        values = {**finding.values, "without": bare}
+        finding = Finding("edges of a sample", "look", text, fix, values)
+    yield finding
 
 
 def _sample_keys(data: Samples) -> Iterator[tuple[bytes, bytes]]:

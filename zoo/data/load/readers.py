@@ -39,7 +39,7 @@ from zoo.data.tables.nodes_and_edges import (
     read_node_table,
     read_tables,
 )
-from zoo.data.tables.read import SUFFIXES, CsvFormat
+from zoo.data.tables.read import EXCEL, SUFFIXES, CsvFormat
 from zoo.errors import ZooError
 from zoo.system.files import user_path
 from zoo.tasks.labels import FORECASTING, GRAPH_METRICS, NODE_METRICS, Labels
@@ -310,6 +310,9 @@ def graph_reader(path: Path) -> Callable[..., GraphArrays]:
         kind = "scipy .npz"
     if kind not in READERS:
         endings = ", ".join(ending for ending in READERS if ending.startswith("."))
+        if kind in EXCEL:
+            raise ZooError(f"{path} is a workbook of Excel, which is not read here; save each "
+                           "sheet as CSV, nodes.csv and edges.csv in a folder.")  # fmt: skip
         raise ZooError(
             f"{path} ends in {path.suffix or 'nothing'!r}, which is not read here; write a folder "
             f"with nodes.csv and edges.csv, or a file that ends in {endings}. What NetworkX reads "

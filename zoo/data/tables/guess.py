@@ -488,6 +488,13 @@ def _guess_features(tables: Tables, given: Mapping[str, Any]) -> list[Finding]:
     return findings + _guess_date_format(dates, given)
 
 
+def _mostly_numbers(words: "Series") -> bool:
+    """Return whether nearly all words are numbers: the reader says which are none."""
+    import pandas
+
+    return bool(pandas.to_numeric(words, errors="coerce").notna().mean() >= _NEARLY)
+
+
 def _option_of(name: str, column: "Series") -> str:
     """Return the option of features that fits a column, `number`, or why it is no feature.
 
@@ -500,6 +507,8 @@ def _option_of(name: str, column: "Series") -> str:
         or _is_number(column)
         or (option := guess_option(column)) in ("times", "decimal")
     ):
+        return "number"
+    if _mostly_numbers(words):
         return "number"
     if _says_split(column):
         return "a split"

@@ -40,6 +40,7 @@ from zoo.data.tables.columns import (
 )
 from zoo.data.tables.encode import FeatureColumns
 from zoo.data.tables.read import (
+    EXCEL,
     SUFFIXES,
     CsvFormat,
     Decimal,
@@ -333,6 +334,9 @@ def find_table(folder: Path, stem: str) -> Path:
         )
     if not paths:
         present = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+        if book := next((path for path in folder.iterdir() if path.suffix.lower() in EXCEL), None):
+            raise ZooError(f"{book.name} is a workbook of Excel, which is not read here; save it "
+                           f"as CSV, {book.stem}.csv.")  # fmt: skip
         raise ZooError(
             f"the folder has no {stem}.csv, {stem}.tsv or {stem}.parquet; it has {present}. Call "
             f"its table with a row for each of the {stem} {stem}.csv."

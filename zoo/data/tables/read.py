@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".tsv", ".parquet")
 """The endings of tables."""
 
+EXCEL = (".xlsx", ".xls", ".ods")
+"""The endings of workbooks, which are not read."""
+
 Decimal = Literal["point", "comma"]
 Separator = Literal["tab"] | Annotated[str, Field(min_length=1, max_length=1)]
 
