@@ -270,5 +270,8 @@ def test_boosting_is_that_of_scikit_learn_on_means_of_neighbours(graph, x, conte
     trees = ensemble.HistGradientBoostingRegressor(**how).fit(columns[known], numbers[known])
     answers = model_of("boosting", 1, trees=9, hops=hops)(graph, x, numbers).logits[:, 0]
     torch.testing.assert_close(answers, torch.from_numpy(trees.predict(columns)).float())
+    graph.edata["weight"] = torch.rand(graph.num_edges())
+    weighted = model_of("boosting", 1, trees=9, hops=hops)(graph, x, numbers).logits[:, 0]
+    assert torch.equal(weighted, answers) == (hops == 0)
     none = model_of("boosting")(graph, x, torch.full((NODES,), -1)).logits
     assert none.isfinite().all() and (none == none[0, 0]).all()
