@@ -228,7 +228,7 @@ def test_what_a_model_says_of_weights_is_so(name):
     if MODELS[name].tasks == ("translation",):
         pytest.skip("it reads sentences, whose edges have no weights")
     if name == "boosting":
-        pytest.skip("of so few rows its first tree says all, by a column that has no weight in it")
+        pytest.skip("of so few rows no split need move; test_in_context.py asks it of more")
     torch.manual_seed(0)
     x, model = torch.randn(N, 5), create_model(name, in_dim=5, out_dim=3).eval()
     plain = zoo.canonical(EDGES, nodes=N)
