@@ -123,7 +123,7 @@ def test_a_graph_in_memory_is_written_for_a_run_and_other_objects_are_refused(tm
     with pytest.raises(ZooError, match="kept apart"):
         apart.save(tmp_path / "no.npz")
     with pytest.raises(ZooError, match="is in memory.*loop of your own"):
-        zoo.train("gcn", data=zoo.load_data("mutag"))
+        zoo.train("gcn", data=zoo.load_data("digits-images"))
     graph = networkx.path_graph(3)
     with pytest.raises(ZooError, match=r"of a file, which `networkx.write_graphml\(graph, \"mine"):
         zoo.train("gcn", data=graph)
