@@ -105,7 +105,7 @@ def test_what_is_not_tested_or_cut_short_is_told(shown):
 def test_on_one_split_the_interval_is_said_to_be_over_seeds_alone(shown):
     fixed = {**NOISE, "splits": 1}
     text = shown([row("sgformer-cora"), row("gat-cora", fixed)])[1]
-    assert "over 4 seeds on one split" in text and "not over the choice of nodes" in text
+    assert "over 4 seeds on one split" in text and "not over the choice of rows" in text
 
 
 def test_of_one_seed_no_interval_is_given(shown):

@@ -387,6 +387,8 @@ def predict(
 ) -> Predictions:
     """Predict every node of a graph.
 
+    `zoo.predict("runs/gcn-mine-20261121-120000", "mine").table()`
+
     Args:
         model: a trained model, or what `zoo.load` takes, a run, its folder or a name of weights; or
             a list of several, such as the seeds of a run, whose mean is answered, with its spread.
@@ -405,6 +407,10 @@ def predict(
         only_new: answers of the nodes alone that training has not seen, by their ids; they are told
             from the others where the weights are those of a run on a graph of one's own.
         only_unlabelled: answers of the nodes alone whose label is not known.
+
+    Returns:
+        The answers: `found.labels`, `found.values`, and `found.table()` of pandas, a row for each
+        node with its id.
 
     Raises:
         ZooError: the graph has other features, or does not fit into memory; the model is not one

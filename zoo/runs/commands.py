@@ -227,6 +227,8 @@ def train(
 ) -> Run:
     """Train a recipe with each of its seeds, as `zoo train` does.
 
+    `run = zoo.train("gcn", ["train.epochs=20", "seeds=[0, 1, 2]"], data="mine")`
+
     Args:
         recipe: a name, a path, a mapping or what `load_recipe` returns; or the word of a model,
             and `data`. The code that it imports is run.
@@ -236,6 +238,10 @@ def train(
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the run's folder.
         watch: called after every epoch with the seed and the epoch, such as a `progress_bar`.
+
+    Returns:
+        The run: `run.test.mean`, `run.seeds`, `run.folder`, and `run.load()`, the model of the best
+        seed by validation.
 
     Raises:
         ZooError: the recipe, its data or the device is wrong, or training fails.
@@ -259,6 +265,8 @@ def finetune(
 ) -> Finetuned:
     """Train on from weights, as `zoo finetune` does; onto other columns from scratch as well.
 
+    `found = zoo.finetune("gcn-twitch-de", "twitch-fr", ["train.epochs=40"])`
+
     Args:
         weights: a run or its folder, a folder of weights, what `load` gives, or a name of
             `zoo list models --pretrained`.
@@ -271,6 +279,10 @@ def finetune(
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the folders of the runs.
         watch: called after every epoch with the seed and the epoch.
+
+    Returns:
+        The runs: `found.finetuned`, `found.scratch` or None, and `found.best`, that of the two
+        which validates better.
 
     Raises:
         ZooError: the weights, the data or an override are wrong, or training fails.
@@ -317,6 +329,8 @@ def compare(
 ) -> Comparison:
     """Compare recipes and finished runs, as `zoo compare` does; what is not finished is trained.
 
+    `print(zoo.compare("sgformer", "gcn", data="mine", overrides=["seeds=[0, 1, 2]"]))`
+
     Args:
         sources: names or files of recipes, or runs or their folders; or a list of them.
         overrides: `"train.epochs=200"` each, of every recipe and added baseline.
@@ -327,6 +341,9 @@ def compare(
         tuned: add them as their shipped recipes are, with their own features and budget.
         device: `auto`, `cpu` or `cuda`.
         runs: where runs are looked for and written.
+
+    Returns:
+        The table: `found.table` of pandas, `found.markdown()`, `found.latex()`; and `found.runs`.
 
     Raises:
         ZooError: nothing to compare, a recipe or run that cannot be read, or one does not finish.
@@ -356,6 +373,8 @@ def tune(
 ) -> Tuned:
     """Find settings for a data set by validation, and score the best on test, as `zoo tune` does.
 
+    `found = zoo.tune("sgformer", data="mine", trials=20)`
+
     Args:
         recipe: what to begin with, as of `train`.
         overrides: `"train.epochs=200"` each.
@@ -365,6 +384,9 @@ def tune(
         splits: seeds that every trial is trained with.
         device: `auto`, `cpu` or `cuda`.
         runs: the parent of the folder of the search.
+
+    Returns:
+        The best: `found.settings`, `found.recipe`, a file, and `found.run`, scored once on test.
 
     Raises:
         ZooError: Optuna is missing, the recipe cannot be trained, or every trial has failed.

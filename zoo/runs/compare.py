@@ -660,12 +660,12 @@ def difference_notes(rows: list[Row]) -> Iterator[str]:
     if pair["splits"] == 1:
         yield (
             f"The interval is over {pair['pairs']} seeds on one split: over initial weights and "
-            "what else the seeds draw, not over the choice of nodes."
+            "what else the seeds draw, not over the choice of rows."
         )
     else:
         yield (
             f"The interval is over {pair['pairs']} seeds with {pair['splits']} splits; splits of "
-            "the same nodes are no independent draws, so that it is rather too narrow."
+            "the same data are no independent draws, so that it is rather too narrow."
         )
 
 

@@ -393,7 +393,7 @@ def _tests(scores: pd.DataFrame) -> Iterator[str]:
         return
     overlap = ""
     if (scores["splits"][paired] > 1).any():
-        overlap = "; splits of the same nodes are not independent, which makes it too sure"
+        overlap = "; splits of the same data are not independent, which makes it too sure"
     yield (
         f"{best}. {ALIKE}: not significantly worse, by the paired t-test of seeds and splits at "
         f"the level of 5 %, one comparison at a time{overlap}."
