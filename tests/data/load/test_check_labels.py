@@ -183,3 +183,18 @@ def test_a_column_of_numbers_with_one_word_is_one_of_numbers(tmp_path):
     assert not guess_spec({"name": str(tmp_path / "own.csv")})
     with pytest.raises(ZooError, match=r"'x' holds '\?' in line 2"):
         read_graph({"name": str(tmp_path / "own.csv")})
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_column_that_is_one_value_in_each_sample_and_tells_its_label_is_named(tmp_path, numbers):
+    y = [n / 3 if numbers else n % 2 for n in range(40)]
+    rows = {"graphs": ["graph,label", *(f"g{n},{y[n]}" for n in range(40))],
+            "nodes": ["graph,id,copy,mean,x",
+                      *(f"g{n},{m},{y[n]},{n % 3},{m}" for n in range(40) for m in range(2))],
+            "edges": ["graph,source,target", *(f"g{n},0,1" for n in range(40))]}  # fmt: skip
+    for stem, lines in rows.items():
+        (tmp_path / f"{stem}.csv").write_text("\n".join(lines))
+    task = "graph-regression" if numbers else "graph-classification"
+    found = {each.name: each for each in check(load_data({"name": str(tmp_path), "task": task}))}
+    told = {"copy": ["the label"] if numbers else ["0", "1"]}
+    assert found["columns that tell the label"].values == told

@@ -54,6 +54,9 @@ from zoo.system.memory import available_memory
 from zoo.tasks.labels import (
     BINARY,
     CLASSIFICATION,
+    GRAPH_BINARY,
+    GRAPH_REGRESSION,
+    GRAPHS,
     NUMBERS,
     check_labels,
     check_task,
@@ -528,11 +531,32 @@ def _leaks(graph: Graph) -> Iterator[Finding]:
     leaks = {name: found for name, values in _values(graph)
              if (found := tells[graph.task](graph, values)
                  or ["where there is a label"] * _is_empty_where(values, ~known))}  # fmt: skip
+    yield from _leaking(leaks)
+
+
+def _leaking(leaks: dict[str, list[str]]) -> Iterator[Finding]:
     text = "; ".join(f"{name} tells {', '.join(own[:3])}" for name, own in [*leaks.items()][:5])
     text = f"of {len(leaks):,} alone: {text}"
     fix = "if they are known after the label only, or made of it, leave them out, `columns: [...]`"
     if leaks:
         yield Finding("columns that tell the label", "look", text, fix, leaks)
+
+
+def _leaks_of_samples(data: Samples, arrays: GraphArrays) -> Iterator[Finding]:
+    """Name columns of nodes that have one value in each sample, which tells its label."""
+    told = {GRAPHS: _classes_told, GRAPH_BINARY: _classes_told, GRAPH_REGRESSION: _numbers_told}
+    if data.task not in told or data.tokens is not None:
+        return
+    sizes = data.graphs.sizes.numpy()
+    starts = np.cumsum(sizes) - sizes
+    counted = _count_in_columns(arrays.features)
+    graph = Graph(arrays._replace(columns=data.columns), data.task, columns=counted)
+    leaks = {}
+    for name, values in _values(graph) if counted else ():
+        first = values[starts]
+        if (values == np.repeat(first, sizes)).all() and (found := told[data.task](graph, first)):
+            leaks[name] = found
+    yield from _leaking(leaks)
 
 
 def _classes_told(graph: Graph, values: np.ndarray) -> list[str]:
@@ -755,6 +779,7 @@ def _(data: Samples) -> list[Finding]:
         *_edges_of_samples(data),
         *_features_of_nodes(data, arrays),
         *_labels(arrays, data.task, data.unit),
+        *_leaks_of_samples(data, arrays),
         *(_split(arrays, data.task) if masks else [Finding("split", "good", dealt)]),
         none_of("repeated samples", repeated,
                 f"{repeated:,} with the features and edges of another",
