@@ -118,6 +118,14 @@ def test_a_graph_in_memory_is_written_for_a_run_and_other_objects_are_refused(tm
     split = dataclasses.replace(data, split="ratio-48-32-20")
     other = zoo.train("gcn", SMALL, data=split, runs=tmp_path / "runs")
     assert zoo.load_recipe(other.folder / "recipe.yaml").dataset["split"] == "ratio-48-32-20"
+    assert zoo.load_recipe(run.folder / "recipe.yaml").dataset["split"] == data.split
+    masks = {
+        part: torch.arange(40)[None] % 3 == n for n, part in enumerate(("train", "val", "test"))
+    }
+    later = dataclasses.replace(data, published=lambda: masks)  # which come when they are asked for
+    later.save(tmp_path / "later.npz")
+    read = zoo.load_data(str(tmp_path / "later.npz"))
+    assert all(torch.equal(read.masks[part], masks[part]) for part in masks)
     assert "train" in zoo.predict(run.load(), data).table()["part"].tolist()
     apart = zoo.Dataset.from_arrays(edges, x, labels, direction="separate", ids=ids)
     with pytest.raises(ZooError, match="kept apart"):

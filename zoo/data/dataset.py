@@ -472,14 +472,17 @@ class Dataset:
         weights = self.graph.edata.get(WEIGHT)
         lost = {
             "its columns are learnt in training, so that their table is what to keep": self.columns,
-            "encodings are added to its features; save it before": self.own,
+            "encodings are added to its features; save it before": self.own is not None,
+            "its links are split by columns or tables of their own": self.link_rows,
             "kinds or directions of its edges are kept apart": weights is not None
             and weights.ndim == 2,
         }
         if why := next((why for why, is_so in lost.items() if is_so), None):
             raise ZooError(f"{self.name} is not saved: {why}.")
         edges = torch.stack(self.graph.edges(), dim=1).cpu().numpy()
-        arrays = self.arrays()._replace(
+        published = self.published() if self.published and self.masks is None else None
+        whole = dataclasses.replace(self, masks=published) if published else self
+        arrays = whole.arrays()._replace(
             edges=edges, form="canonical", kinds=self.kinds, relation_names=None,
             weights=None if weights is None else weights.cpu().numpy(),
             edge_features=self.graph.edata[FEATURE].cpu().numpy() if self.edge_dim else None,

@@ -419,9 +419,9 @@ def predict(
     """
     models = [as_model(one) for one in (model if isinstance(model, list | tuple) else [model])]
     how = {"size": batch_size, "layerwise": layerwise, "device": device}
-    asked = [_predict_all(each, data, context, given, how) for each in models]
-    found = mean_of([predictions for predictions, _ in asked])
-    return choose_nodes(found, models[0].folder, asked[0][1], only_new, only_unlabelled)
+    pairs = [_predict_all(one, data, context, given, how) for one in models]
+    mean = mean_of([predictions for predictions, _ in pairs])
+    return choose_nodes(mean, models[0].folder, pairs[0][1], only_new, only_unlabelled)
 
 
 def _predict_all(

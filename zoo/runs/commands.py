@@ -14,7 +14,6 @@ from zoo.config.recipe import Recipe, word
 from zoo.config.scores import in_order_of_validation, with_deviation
 from zoo.config.shipped import recipe_names
 from zoo.data import Dataset
-from zoo.data.dataset import MASKLESS_SPLIT
 from zoo.data.files.objects import described
 from zoo.data.samples import Separate
 from zoo.errors import ZooError, unknown
@@ -455,8 +454,7 @@ def _written(data: Dataset, folder: Path) -> dict[str, str]:
         data.save(draft)
         path = folder / f"{name}-{sha256_of(draft)[:12]}.npz"
         draft.replace(path)
-    usual = data.split in ("benchmark", MASKLESS_SPLIT)
-    return {"name": str(path), **({} if usual else {"split": data.split})}
+    return {"name": str(path), "split": data.split}
 
 
 def _on(data: Any, overrides: Sequence[str], runs: Path | str) -> list[str]:

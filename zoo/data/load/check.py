@@ -521,9 +521,9 @@ def _leaks(graph: Graph) -> Iterator[Finding]:
     if graph.columns is None:
         return
     tells = {
-        CLASSIFICATION: _classes_told,
-        BINARY: _classes_told,
-        **dict.fromkeys(NUMBERS, _numbers_told),
+        CLASSIFICATION: _separated_classes,
+        BINARY: _separated_classes,
+        **dict.fromkeys(NUMBERS, _ordered_targets),
     }
     if graph.task not in tells:
         return
@@ -544,7 +544,11 @@ def _leaking(leaks: dict[str, list[str]]) -> Iterator[Finding]:
 
 def _leaks_of_samples(data: Samples, arrays: GraphArrays) -> Iterator[Finding]:
     """Name columns of nodes that have one value in each sample, which tells its label."""
-    told = {GRAPHS: _classes_told, GRAPH_BINARY: _classes_told, GRAPH_REGRESSION: _numbers_told}
+    told = {
+        GRAPHS: _separated_classes,
+        GRAPH_BINARY: _separated_classes,
+        GRAPH_REGRESSION: _ordered_targets,
+    }
     if data.task not in told or data.tokens is not None:
         return
     sizes = data.graphs.sizes.numpy()
@@ -559,7 +563,7 @@ def _leaks_of_samples(data: Samples, arrays: GraphArrays) -> Iterator[Finding]:
     yield from _leaking(leaks)
 
 
-def _classes_told(graph: Graph, values: np.ndarray) -> list[str]:
+def _separated_classes(graph: Graph, values: np.ndarray) -> list[str]:
     """Return the names of the classes that a column (N,) tells from all others."""
     labels = graph.arrays.labels
     known = labels >= 0
@@ -570,7 +574,7 @@ def _classes_told(graph: Graph, values: np.ndarray) -> list[str]:
             if _separates(values[labels == label], values[known & (labels != label)])]  # fmt: skip
 
 
-def _numbers_told(graph: Graph, values: np.ndarray) -> list[str]:
+def _ordered_targets(graph: Graph, values: np.ndarray) -> list[str]:
     """Return the names of the targets that have the order of a column of numbers (N,)."""
     if values.dtype.kind not in "fiu":
         return []
