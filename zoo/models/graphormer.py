@@ -29,6 +29,7 @@ from zoo.nn import (
     Linear,
     MultiHead,
     Norm,
+    OncePerBlock,
     build_attend,
     build_norm,
     in_degrees,
@@ -126,7 +127,8 @@ class Graphormer(Model):
         """Return the bias (..., H, R, C) as a function of rows (..., R) and columns (..., C)."""
         last = self.last_nodes(graph, device) if self.virtual_node else None
 
-        def bias(rows: Tensor, columns: Tensor) -> Tensor:
+        @OncePerBlock
+        def bias(rows: Tensor, columns: Tensor, _) -> Tensor:
             length = path_lengths(graph, rows, columns, self.hops, self.virtual_node)
             if last is not None:
                 own = last[rows].unsqueeze(-1) | last[columns].unsqueeze(-2)

@@ -30,6 +30,7 @@ from zoo.nn import (
     Linear,
     MultiHead,
     Norm,
+    OncePerBlock,
     Ragged,
     attend_by_rows,
     build_attend,
@@ -116,7 +117,8 @@ class GRIT(Model):
         own = return_probabilities(graph, self.steps, x.device)
         z = self.dropout(self.stem(x) + self.returns(own.to(self.returns.weight.dtype)))
 
-        def pairs(rows: Tensor, columns: Tensor) -> Tensor:
+        @OncePerBlock
+        def pairs(rows: Tensor, columns: Tensor, block) -> Tensor:
             walks = walk_probabilities(graph, rows, columns, self.steps)
             return self.walks(walks.to(self.walks.weight.dtype))
 
@@ -143,14 +145,13 @@ class PairStates(nn.Module):
         self.merge = nn.Linear(heads * width, dim) if update else None
         self.norm = nn.LayerNorm(dim) if update else None
 
-    def forward(self, e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return two maps of e, (..., R, C, H, D) each, and w (H, D), for the attention."""
+    def forward(self, e: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """Return s (..., R, C, H, D) for q (..., R, H, D) and k (..., C, H, D)."""
         factor, term = self.maps(e).unflatten(-1, (2, self.heads, -1)).unbind(-3)
-        return factor, term, self.score
+        return pair_features(q, k, factor, term)
 
-    def updated(self, e: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        """Return the state of the next layer, for q (..., R, H, D) and k (..., C, H, D)."""
-        s = pair_features(q, k, *self(e)[:2])
+    def updated(self, e: Tensor, s: Tensor) -> Tensor:
+        """Return the states of the next layer."""
         return self.norm(e + self.merge(s.flatten(-2)))
 
 
@@ -171,19 +172,23 @@ class Layer(nn.Module):
         Args:
             graph: of N nodes, or a batch of graphs, inside each of which nodes attend.
             z: (N, D).
-            pairs: function of rows (..., R) and columns (..., C) to states (..., R, C, D).
+            pairs: function of rows (..., R), columns (..., C) and the block of pairs that they
+                are, to states (..., R, C, D).
         """
         q, k, v = self.attention.split(z)  # (N, H, D / H) each
         states = self.states
 
-        def bias(rows: Tensor, columns: Tensor):
-            return states(pairs(rows, columns))
+        @OncePerBlock
+        def told(rows: Tensor, columns: Tensor, block) -> tuple[Tensor, Tensor]:
+            return states(pairs(rows, columns, block), q[rows], k[columns]), states.score
 
-        def updated(rows: Tensor, columns: Tensor) -> Tensor:
-            return states.updated(pairs(rows, columns), q[rows], k[columns])
+        @OncePerBlock
+        def updated(rows: Tensor, columns: Tensor, block) -> Tensor:
+            s, _ = told(rows, columns, block)
+            return states.updated(pairs(rows, columns, block), s)
 
         room = functional.pad(v, (0, v.shape[-1]))  # beside v, for the mean of s
-        gathered, s = self.attend(graph, q, k, room, bias).chunk(2, -1)
+        gathered, s = self.attend(graph, q, k, room, told).chunk(2, -1)
         gathered = gathered + torch.einsum("nhd,hde->nhe", s, states.value.to(s.dtype))
         out = self.attention.join(gathered)
         logs = in_degrees(graph, z.device).to(z.dtype).log1p().unsqueeze(1)
@@ -218,19 +223,18 @@ def pair_attention(
         q: queries (..., N, H, D).
         k: keys (..., N, H, D).
         v: values (..., N, H, 2 D).
-        bias: what `PairStates` tells of each pair.
+        bias: s_ij and w, which hold what there is of queries and keys.
         ragged: where q, k and v (N, H, D) are the rows of sets of several sizes.
     """
     return attend_by_rows(_rows, q, k, v, bias, ragged=ragged, width=4 * q.shape[-1])
 
 
-def _rows(q: Tensor, k: Tensor, v: Tensor, bias, mask: Tensor | None) -> Tensor:
-    """Return (S, R, H, 2 D) for q (S, R, H, D), k (S, N, H, D) and v (S, N, H, 2 D)."""
-    factor, term, score = bias
-    s = pair_features(q, k, factor, term)  # (S, R, N, H, D)
+def _rows(q: Tensor, k: Tensor, v: Tensor, told, mask: Tensor | None) -> Tensor:
+    """Return (S, R, H, 2 D) for v (S, N, H, 2 D) and what is told, s (S, R, N, H, D) and w."""
+    s, score = told
     scores = torch.einsum("srjhd,hd->shrj", s, score.to(s.dtype))
     weights = (scores if mask is None else scores + mask).softmax(-1).to(v.dtype)
     mean = torch.einsum("shrj,sjhe->srhe", weights, v)
     return mean + functional.pad(
-        torch.einsum("shrj,srjhd->srhd", weights, s.to(v.dtype)), (q.shape[-1], 0)
+        torch.einsum("shrj,srjhd->srhd", weights, s.to(v.dtype)), (s.shape[-1], 0)
     )

@@ -81,7 +81,7 @@ from zoo.ops.gumbel_attention import gumbel_attention, gumbel_noise
 from zoo.ops.linear import HeadIdentity, HeadLinear, Linear
 from zoo.ops.linear_attention import linear_attention
 from zoo.ops.losses import cross_entropy
-from zoo.ops.pair_attention import Bias, attend_by_rows, for_bias
+from zoo.ops.pair_attention import Bias, OncePerBlock, attend_by_rows, for_bias
 from zoo.ops.precision import in_fp32
 from zoo.ops.ragged import Ragged, for_ragged
 from zoo.ops.random_order import drawn, seed_of
@@ -111,6 +111,7 @@ __all__ = [
     "MultiHead",
     "NORMS",
     "Norm",
+    "OncePerBlock",
     "PROPAGATIONS",
     "Pairs",
     "Projection",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -16,7 +17,7 @@ from zoo.nn.attention import ATTENTIONS, Attention
 from zoo.nn.sets import per_set, takes_graph
 from zoo.ops.global_sums import has_mark, is_by_sums
 from zoo.ops.linear import Projected, as_tensors
-from zoo.ops.pair_attention import Bias, OfPairs, PairBias, for_bias, takes_bias
+from zoo.ops.pair_attention import Bias, OfPairs, PairBias, Sets, for_bias, takes_bias
 from zoo.ops.ragged import Ragged, takes_ragged
 from zoo.registry import as_values
 
@@ -78,9 +79,11 @@ def _values(attention: Attention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 def _with_bias(attention: Attention, of: OfPairs) -> Callable[..., Tensor]:
     """Return an attention that is also given the numbers of the nodes of its sets, (..., N)."""
+    numbers = itertools.count()
 
     def attend(q: Tensor, k: Tensor, v: Tensor, nodes: Tensor, **ragged: Ragged) -> Tensor:
-        return as_values(attention(q, k, v, bias=Bias(of, nodes), **ragged), v)
+        given = Sets(next(numbers), nodes, ragged.get("ragged"))
+        return as_values(attention(q, k, v, bias=Bias(of, nodes, given), **ragged), v)
 
     return attend
 

@@ -32,16 +32,57 @@ OfPairs = Callable[[Tensor, Tensor], Any]
 (..., H, R, C) that are added to scores."""
 
 
+class Sets(NamedTuple):
+    """The sets of nodes that each layer gives its attention, not what that makes of them.
+
+    Attributes:
+        number: of a layer's sets that do not stand in one call.
+        nodes: (..., N) their numbers.
+        ragged: where they are of several sizes.
+    """
+
+    number: int
+    nodes: Tensor
+    ragged: Ragged | None
+
+
 class Bias(NamedTuple):
     """What an attention is told of the pairs of nodes of its sets.
 
     Attributes:
         of: function of rows (..., R) and columns (..., C), to (..., H, R, C) of scores.
         nodes: (..., N) the numbers of the nodes of each set.
+        given: the sets that its layer gave it; None: unknown.
     """
 
     of: OfPairs
     nodes: Tensor
+    given: Sets | None = None
+
+
+Block = tuple[int, int, int, int]
+"""Which block of pairs it is of those of a layer, the same in each layer."""
+
+
+class OncePerBlock:
+    """A function of pairs that all layers ask for, evaluated once where all pairs have room.
+
+    Random batches have other pairs in each layer, for which it is evaluated each time.
+
+    Args:
+        of: function of rows, columns and the block, which is None where nothing is kept.
+    """
+
+    def __init__(self, of: Callable[[Tensor, Tensor, Block | None], Any]):
+        self.of, self.kept = of, dict[Block, Any]()
+
+    def __call__(self, rows: Tensor, columns: Tensor, block: Block | None = None):
+        """Return what is told of pairs of rows (..., R) and columns (..., C)."""
+        if block is None:
+            return self.of(rows, columns, None)
+        if block not in self.kept:
+            self.kept[block] = self.of(rows, columns, block)
+        return self.kept[block]
 
 
 def for_bias(kind: PairBias) -> Callable[[Callable], Callable]:
@@ -90,23 +131,41 @@ def attend_by_rows(
     if ragged is not None:
         buckets = ragged.buckets()
         parts = zip(*map(buckets.cut, (q, k, v, bias.nodes)), buckets.masks, strict=True)
-        return buckets.join([_of_sets(rows, *part, bias.of, width) for part in parts])
+        outs = []
+        for number, part in enumerate(parts):
+            outs.append(_of_sets(rows, *part, _numbered(bias, ragged, number), width))
+        return buckets.join(outs)
     nodes = bias.nodes.expand(v.shape[:-2]).reshape(-1, v.shape[-3])
     sets = (x.reshape(len(nodes), *x.shape[-3:]) for x in (q, k, v))
-    return _of_sets(rows, *sets, nodes, None, bias.of, width).reshape(v.shape)
+    return _of_sets(rows, *sets, nodes, None, _numbered(bias, None, 0), width).reshape(v.shape)
 
 
-def _of_sets(rows: Rows, q, k, v, nodes, mask: Tensor | None, of: OfPairs, width: int) -> Tensor:
+def _numbered(bias: Bias, ragged: Ragged | None, bucket: int) -> Callable[..., Any]:
+    """Return what is told of pairs, also given where a block begins; None where it is not kept."""
+    given, of = bias.given, bias.of
+    whole = given is not None and given.nodes is bias.nodes and given.ragged is ragged
+    if not (whole and isinstance(of, OncePerBlock)):
+        return lambda rows, columns, start: of(rows, columns)
+    number = given.number
+
+    def once(rows: Tensor, columns: Tensor, start: tuple[int, int] | None):
+        return of(rows, columns, None if start is None else (number, bucket, *start))
+
+    return once
+
+
+def _of_sets(rows: Rows, q, k, v, nodes, mask: Tensor | None, of: Callable, width: int) -> Tensor:
     """Return (S, N, H, E) for q, k, v (S, N, H, D) and the numbers of nodes (S, N)."""
+    count, n, heads = v.shape[:3]
+    many = count * n * n * heads * width > KEPT
 
     def block(sets: slice, some: slice, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         own = None if mask is None else mask[sets].to(v.dtype)
-        values = of(nodes[sets, some], nodes[sets])
+        values = of(nodes[sets, some], nodes[sets], None if many else (sets.start, some.start))
         return rows(q[sets, some], k[sets], v[sets], values, own)
 
-    count, n, heads = v.shape[:3]
-    many = count * n * n * heads * width > KEPT and torch.is_grad_enabled()
-    call = _again if many and not torch.compiler.is_compiling() else _once
+    again = many and torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    call = _again if again else _once
     outs = [
         torch.cat([call(block, sets, some, q, k, v) for some in stretches], dim=1)
         for sets, stretches in _stretches(count, n, AT_ONCE // max(1, n * heads * width))
