@@ -14,7 +14,7 @@ from zoo import ZooError
 from zoo.canonical_form import FEATURE
 from zoo.data.load import load_data
 from zoo.data.splits import PARTS, make_split, split_of
-from zoo.data.tables.molecules import ATOM, BOND, column_names, encode, scaffolds
+from zoo.data.tables.smiles import ATOM, BOND, column_names, encode, scaffolds
 
 chem = pytest.importorskip("rdkit.Chem")
 

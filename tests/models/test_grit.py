@@ -6,6 +6,8 @@ from twins import assert_twins
 
 from zoo.errors import ZooError
 from zoo.graphs.examples import batch, preferential_attachment, short_path, tiny_graph
+from zoo.models import grit
+from zoo.nn import walk_probabilities
 from zoo.ops import pair_attention
 from zoo.ops.random_order import random_order, seed_of
 from zoo.weights.create import create_model
@@ -112,6 +114,30 @@ def test_it_equals_its_equations(graph, more, monkeypatch):
     monkeypatch.setattr(pair_attention, "AT_ONCE", 200)
     monkeypatch.setattr(pair_attention, "KEPT", 0)
     assert_twins(fast, lambda: twin(state, graph, x, options), [x, *state.values()])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_walks_are_looked_up_once_where_all_pairs_have_room(graph, monkeypatch):
+    looked_up = []
+
+    def count(graph, rows, columns, steps):
+        looked_up.append((rows, columns))
+        return walk_probabilities(graph, rows, columns, steps)
+
+    monkeypatch.setattr(grit, "walk_probabilities", count)
+    graph = GRAPHS[graph]()
+    x = torch.randn(graph.num_nodes(), 5)
+
+    def calls(**options):
+        looked_up.clear()
+        create_model("grit", 5, 3, **{**PLAIN, **options})(graph, x)
+        return len(looked_up)
+
+    once = calls(layers=1)
+    assert calls() == once
+    assert calls(**RBA) > once  # other pairs in each layer
+    monkeypatch.setattr(pair_attention, "KEPT", 0)
+    assert calls() > once
 
 
 def test_without_updates_the_first_states_are_read(tiny):

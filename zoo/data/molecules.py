@@ -16,7 +16,6 @@ from zoo.data.files.graph_arrays import (
 from zoo.data.files.objects import check_order, wrong_object
 from zoo.data.samples import Samples
 from zoo.data.tables.columns import Columns, Names
-from zoo.data.tables.molecules import molecules_of
 from zoo.data.tables.nodes_and_edges import (
     label_words,
     read_node_table,
@@ -32,6 +31,7 @@ from zoo.data.tables.read import (
     read_header,
     read_table,
 )
+from zoo.data.tables.smiles import molecules_of
 from zoo.errors import ZooError, reading
 from zoo.tasks.labels import (
     GRAPH_BINARY,

@@ -40,7 +40,7 @@ from zoo.config.scores import MSE, lower_is_better
 from zoo.data.files.graph_arrays import PARTS
 from zoo.data.files.text_lines import sentences_of
 from zoo.data.known_nodes import LEFT_OUT, NODES, UNLABELLED, read_known_or_none
-from zoo.data.tables.molecules import scaffolds
+from zoo.data.tables.smiles import scaffolds
 from zoo.errors import Problem, ZooError, suggestion
 from zoo.system.files import user_path
 from zoo.tasks.labels import ACCURACY, BLEU, empty_parts

@@ -2,11 +2,12 @@
 
 "Graph Inductive Biases in Transformers without Message Passing" (arXiv 2305.17589). Each pair has a
 state, which scores and values are made of, and which goes through the layers. That of pair (i, j)
-depends on the nodes i and j and on nothing else, so that it needs no N x N memory: a layer makes
-the states of the pairs that it attends to from the walks, through all layers before it. With
-`attention: {name: rba, size: p}` these are the N p pairs inside a batch, and each layer may deal
-its own: the state of a pair is what it would be without batches, from these nodes. It takes L (L +
-1) / 2 updates in the place of L, and `update_pairs: false` has none. Where it departs:
+depends on the nodes i and j and on nothing else. Where all pairs have room, as those of molecules,
+their states are kept for the next layer. Else it needs no N x N memory: a layer makes the states of
+the pairs that it attends to from the walks, through all layers before it. With `attention: {name:
+rba, size: p}` these are the N p pairs inside a batch, and each layer may deal its own: the state of
+a pair is what it would be without batches, from these nodes. That takes L (L + 1) / 2 updates in
+the place of L, and `update_pairs: false` has none. Where it departs:
 
 - Pair states have a layer norm, each by itself, where the authors' have a batch norm over all.
 - Features of edges are not read.

@@ -1,4 +1,4 @@
-"""Molecules: a table with a column of SMILES, read by RDKit as a set of graphs of atoms and bonds.
+"""SMILES of a table, read by RDKit as a set of graphs of atoms and bonds.
 
 Atoms and bonds have the properties that the Open Graph Benchmark gives them (Hu et al., arXiv
 2005.00687; `ogb.utils.features`), each in columns of 0 and 1: a linear map of these is the sum of
