@@ -38,6 +38,13 @@ PENALTIES = 0.01, 0.1, 1.0, 10.0
 """From which `leave-one-out` chooses, as shares of the mean squared norm of a labelled row."""
 
 
+RATES = 0.1, 0.3, 1.0
+"""Rates g of the kernels exp(-g d² / E d²) of two nodes at distance d."""
+
+KERNEL_PENALTY = 0.3
+CENTRES = 4096
+
+
 class Labels(NamedTuple):
     """Labels of some nodes, as numbers that can be averaged.
 
@@ -201,6 +208,52 @@ def solve(
         leverage = ((wide @ inverse) * wide).sum(1, keepdim=True)
         held_out = y64 - (y64 - wide @ weights) / (1 - leverage).clamp(min=1e-9)
     return weights.to(rows.dtype), held_out.to(y.dtype)
+
+
+@torch.no_grad()
+def kernel_ridge(
+    graph: Graph, z: Tensor, labels: Labels, *, penalty: float = KERNEL_PENALTY
+) -> Fits:
+    """Fit the labels by kernel ridge regression on the distances of nodes, one fit (1, N, C).
+
+    k(i, j) is the mean over `RATES` of exp(-g d(i, j)^2 / E d^2), and a node is k_L (K + l I)^-1
+    Y_L for the labelled nodes L: it may depend on columns together, where `ridge` adds them up. Of
+    more than `CENTRES` labelled nodes these are so many, drawn at random.
+
+    Args:
+        graph: of N nodes, or a batch of graphs, each fitted by itself.
+        z: (N, D).
+        labels: of some nodes.
+        penalty: l.
+    """
+    group, sizes = _groups(graph, z)
+    values, held_out = torch.zeros_like(labels.targets), torch.zeros_like(labels.targets)
+    nodes = labels.known.nonzero().squeeze(1)
+    for number, members in _members(group[nodes], len(sizes)):
+        own = nodes[members]
+        if len(own) > CENTRES:
+            order = torch.randperm(len(own), generator=torch.Generator().manual_seed(0))
+            own = own[order[:CENTRES].to(own.device)]
+        inside = (group == number).nonzero().squeeze(1)
+        spread = 2 * (z[inside] - z[inside].mean(0)).square().sum(1).mean()
+        y = labels.targets[own]
+        middle, centres = y.mean(0), z[own]
+        gram = _kernel(centres, centres, spread).double()
+        gram.diagonal().add_(penalty)
+        inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+        alpha = inverse @ (y - middle).double()
+        for some in inside.split(max(1, AT_ONCE // len(own))):
+            near = _kernel(z[some], centres, spread)
+            values[some] = near @ alpha.to(z.dtype) + middle
+        held_out[inside] = values[inside] * labels.known[inside, None]
+        held_out[own] = (y - alpha / inverse.diagonal()[:, None]).to(y.dtype)
+    return Fits(values[None], held_out[None])
+
+
+def _kernel(z: Tensor, centres: Tensor, spread: Tensor) -> Tensor:
+    """Return k(i, j), (N, n), for z (N, D) and centres (n, D)."""
+    squares = torch.cdist(z, centres).square() / spread.clamp(min=1e-12)
+    return torch.stack([(-rate * squares).exp() for rate in RATES]).mean(0)
 
 
 def _scales(x: Tensor, unit_rows: bool) -> Tensor:

@@ -24,6 +24,7 @@ from zoo.nn.closed_form import (
     count_known,
     graph_means,
     graph_numbers,
+    kernel_ridge,
     label_walks,
     mean_of_known,
     neighbour_mean,
@@ -40,7 +41,7 @@ WALK = tuple(0.15 * 0.85**step for step in range(8)) + (0.85**8,)
 FILTERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), WALK, (1.0, -1.0), (1.0, -2.0, 1.0)
 """Of the ridge regressions on features: X, A X, A² X, their walk, and what A leaves of X, twice."""
 
-CHANNELS = len(FILTERS) + 4
+CHANNELS = len(FILTERS) + 5
 """How many predictors there are: those, and what `_predictions` adds to them."""
 
 RIDGES = 3
@@ -60,6 +61,12 @@ FOLDS = 4
 
 COMPONENTS = 256
 """Principal components to which the features of a graph are reduced, where it has more."""
+
+OF_DEGREES = 7
+"""Columns of `structure` that are no products of others."""
+
+DEGREES_COUNT = 0.7
+"""Length of what degrees say in `surroundings`, beside 1 of the features."""
 
 STRUCTURE = 0.3
 """Deviation of what degrees say beside that of the components."""
@@ -158,8 +165,9 @@ def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tupl
     summary = summarised(graph, x)
     how = {"propagate": gcn, "filters": FILTERS[:1], "unit_rows": False}
     of_summary = ridge(graph, summary, labels, **how)
+    of_distances = kernel_ridge(graph, surroundings(graph, x), labels)
     taught = _self_taught(graph, summary, labels, of_summary.values[0], classes)
-    parts = zip(of_features, of_degrees, walks, of_summary, taught, strict=True)
+    parts = zip(of_features, of_degrees, walks, of_distances, of_summary, taught, strict=True)
     values, held_out = (torch.cat(each) for each in parts)
     return values, held_out
 
@@ -251,6 +259,47 @@ def summarised(graph: Graph, x: Tensor) -> Tensor:
     if not x.is_inference():
         known[x] = (x._version, summary)
     return summary
+
+
+def surroundings(graph: Graph, x: Tensor) -> Tensor:
+    """Return what is known of each node and its neighbours, (N, D), whose distances tell how alike.
+
+    x or its principal components, its mean over the neighbours, over theirs, and what degrees say,
+    each centred and of mean squared length 1. Kept for as long as the features live.
+    """
+    known = _surroundings(graph)
+    if x in known and known[x][0] == x._version:
+        return known[x][1]
+    with torch.inference_mode(False):
+        columns = x
+        if x.shape[1] > COMPONENTS:
+            sizes = torch.bincount(graph_numbers(graph, x)).tolist()
+            columns = torch.cat([_components(part) for part in x.split(sizes)]) if len(x) else x
+        columns = columns[:, : max(1, KEPT // max(1, len(x)))]
+        blocks = [_of_length_one(graph, columns)]
+        for _ in range(2):
+            columns = neighbour_mean(graph, columns)
+            blocks.append(_of_length_one(graph, columns))
+        of_degrees = structure(graph, x.device)[:, :OF_DEGREES]
+        blocks.append(DEGREES_COUNT * _of_length_one(graph, of_degrees))
+        found = torch.cat(blocks, dim=1)
+    if not x.is_inference():
+        known[x] = (x._version, found)
+    return found
+
+
+@per_graph
+def _surroundings(graph: Graph) -> WeakIdKeyDictionary:
+    """Return the surroundings on a graph that are kept, by features."""
+    return WeakIdKeyDictionary()
+
+
+def _of_length_one(graph: Graph, z: Tensor) -> Tensor:
+    """Return z (N, F) centred over its graph, and of mean squared length 1, or 0 if constant."""
+    everyone = torch.ones(len(z), dtype=torch.bool, device=z.device)
+    z = z - mean_of_known(graph, z, everyone)
+    length = mean_of_known(graph, z.square().sum(1, keepdim=True), everyone)
+    return torch.where(length > 1e-10, z / length.clamp(min=1e-10).sqrt(), 0.0)
 
 
 def _components(x: Tensor) -> Tensor:
@@ -399,7 +448,7 @@ def structure(graph: Graph, device: torch.device | str) -> Tensor:
         neighbour_mean(graph, inverse),
     ], dim=1)  # fmt: skip
     columns = _of_deviation_one(graph, columns).clamp(-4, 4)
-    first, second = torch.triu_indices(7, 7, device=columns.device)
+    first, second = torch.triu_indices(OF_DEGREES, OF_DEGREES, device=columns.device)
     products = _of_deviation_one(graph, columns[:, first] * columns[:, second]) / 2
     return torch.cat([columns, products], dim=1)
 
