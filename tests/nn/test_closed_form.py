@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from sklearn.kernel_ridge import KernelRidge
 
 from zoo.graphs.examples import batch, preferential_attachment, short_path, tiny_graph
 from zoo.graphs.sampling import induced
 from zoo.nn import closed_form, naive
-from zoo.nn.closed_form import Labels, labels_of, neighbour_mean, ridge
+from zoo.nn.closed_form import Labels, kernel_ridge, labels_of, neighbour_mean, ridge
 from zoo.nn.propagation import gcn
 
 NODES = 60
@@ -37,6 +38,48 @@ def test_ridge_is_its_naive_twin(graph, columns, propagate, filters):
         left_out = fits.held_out[number][labels.known]
         torch.testing.assert_close(left_out, held_out.float(), rtol=1e-3, atol=1e-4)
     assert not fits.held_out[:, ~labels.known].any()
+
+
+def kernel(z, centres, spread):
+    """The mean of Gaussian kernels of all pairs, one after the other."""
+    distances = [[((a - b) ** 2).sum() / spread for b in centres] for a in z]
+    squares = torch.tensor(distances, dtype=torch.double)
+    return sum(torch.exp(-rate * squares) for rate in closed_form.RATES) / len(closed_form.RATES)
+
+
+@pytest.mark.parametrize("sizes", [(NODES,), (40, 20)])
+def test_kernel_ridge_is_that_of_scikit_learn(sizes, monkeypatch):
+    """Values, some nodes at a time, and what is said without each: by a fit without it."""
+    monkeypatch.setattr(closed_form, "AT_ONCE", 50)
+    z, labels = torch.randn(NODES, 4), some(labelled=20)
+    fits = kernel_ridge(batch([preferential_attachment(n, 2) for n in sizes]), z, labels)
+    parts = (
+        x.split(sizes) for x in (z, labels.targets, labels.known, *fits.values, *fits.held_out)
+    )
+    for rows, y, known, values, held_out in zip(*parts, strict=True):
+        spread = 2 * rows.var(0, correction=0).sum()
+        k, middle = kernel(rows, rows, spread), y[known].mean(0)
+
+        def answers(given, k=k, y=y, middle=middle):
+            peer = KernelRidge(alpha=closed_form.KERNEL_PENALTY, kernel="precomputed")
+            peer.fit(k[given][:, given].numpy(), (y[given] - middle).double().numpy())
+            return torch.from_numpy(peer.predict(k[:, given].numpy())) + middle
+
+        torch.testing.assert_close(values, answers(known).float(), rtol=1e-3, atol=1e-4)
+        for node in known.nonzero().squeeze(1).tolist():
+            others = known.clone()
+            others[node] = False
+            said = answers(others)[node].float()
+            torch.testing.assert_close(held_out[node], said, rtol=1e-3, atol=1e-4)
+        assert not held_out[~known].any()
+
+
+def test_of_many_labels_a_kernel_has_some_as_centres(monkeypatch):
+    monkeypatch.setattr(closed_form, "CENTRES", 8)
+    z, labels = torch.randn(NODES, 4), some(labelled=20)
+    fits = kernel_ridge(preferential_attachment(NODES, 2), z, labels)
+    apart = (fits.values[0] != fits.held_out[0]).any(1) & labels.known
+    assert apart.sum() == 8  # the others are answered by these alone
 
 
 def test_a_tiny_penalty_is_the_pseudo_inverse(graph):
