@@ -346,6 +346,62 @@ def baselines_sgformer(flags: Flags, dataset: str) -> Settings:
     }
 
 
+def gcnii(flags: Flags, dataset: str) -> Settings:
+    """GCNII's program for few labels."""
+    return {
+        **training(flags, lr=0.01, weight_decay=flags.get("wd2", 5e-4), epochs=1500, patience=100),
+        "dataset.split": "benchmark",
+        "dataset.features": "row",
+        "model.dim": flags.get("hidden", 64),
+        "model.layers": flags["layer"],
+        "model.alpha": 0.1,
+        "model.map_weight": flags.get("lamda", 0.5),
+        "model.separate": "variant" in flags,
+        "model.dropout": flags.get("dropout", 0.6),
+        "model.layer_weight_decay": flags.get("wd1", 0.01),
+        "train.stop_on": "loss",
+    }
+
+
+def nagphormer(flags: Flags, dataset: str) -> Settings:
+    """NAGphormer's program; its rate rises for 400 steps, and falls by the square to a tenth."""
+    return {
+        **training(flags, lr=flags["peak_lr"], epochs=2000, patience=50, optimizer="adamw"),
+        "dataset.split": "ratio-60-20-20",
+        "encoding.name": "laplacian",
+        "encoding.k": flags["pe_dim"],
+        "model.dim": flags["hidden_dim"],
+        "model.hops": flags["hops"],
+        "model.heads": flags["n_heads"],
+        "model.layers": flags["n_layers"],
+        "model.dropout": flags["dropout"],
+        "train.schedule.name": "linear",
+    }
+
+
+def exphormer(flags: Flags, dataset: str) -> Settings:
+    """Exphormer's program, which is GraphGym's."""
+    epochs = flags["max_epoch"]
+    return {
+        **training({**flags, "lr": flags["base_lr"], "epochs": epochs, "optimizer": "adamw"}),
+        "dataset.split": "ratio-60-20-20",
+        "dataset.features": "raw",
+        "model.dim": flags["dim_hidden"],
+        "model.layers": flags["layers"],
+        "model.heads": flags["n_heads"],
+        "model.cycles": flags["exp_deg"],
+        "model.virtual": flags["num_virt_node"],
+        "model.propagation": "gcn",
+        "model.expansion": 2,
+        "model.norm.name": "batch",
+        "model.dropout": flags["dropout"],
+        "model.attention_dropout": flags["attn_dropout"],
+        "train.schedule.name": "cosine",
+        "train.schedule.warmup": flags["num_warmup_epochs"] / epochs,
+        "train.clip": 1.0,
+    }
+
+
 PROGRAMS: dict[str, Callable[[Flags, str], Settings]] = {
     "sgformer-medium": sgformer_medium,
     "sgformer-medium-before": sgformer_medium,
@@ -363,6 +419,9 @@ PROGRAMS: dict[str, Callable[[Flags, str], Settings]] = {
     "baselines-products": baselines_products,
     "baselines-proteins": baselines_proteins,
     "baselines-sgformer": baselines_sgformer,
+    "gcnii": gcnii,
+    "nagphormer": nagphormer,
+    "exphormer": exphormer,
 }
 """Program to `(flags, data set) -> settings in the words of a recipe`; None: nothing to compare."""
 
@@ -438,7 +497,7 @@ def differences(name: str, program: str, flags: Flags) -> tuple[list[Difference]
 
 def _said(key: str, sentences: list[str]) -> str | None:
     names = {f"`{key}`", f"`{key.rpartition('.')[2]}`"}
-    if key.rpartition(".")[0].rpartition(".")[2] in ("batching", "propagation"):
+    if key.rpartition(".")[0].rpartition(".")[2] in ("batching", "propagation", "schedule"):
         names.add(f"`{key.split('.')[1]}`")
     return next((each for each in sentences if any(name in each for name in names)), None)
 
