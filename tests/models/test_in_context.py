@@ -96,6 +96,16 @@ def test_untrained_it_is_the_mean_of_ridges(outputs, graph, x, context):
     torch.testing.assert_close(one, other)
 
 
+def test_shipped_weights_answer_numbers_by_the_mean_of_predictors(graph, x):
+    """They were trained on classes alone: what is learnt there is no answer here."""
+    shipped = zoo.load("anygraph")
+    model = model_of("anygraph", 1, **{key: shipped.config[key] for key in ("dim", "dropout")})
+    model.load_state_dict(shipped.state_dict())
+    given = torch.where(torch.rand(NODES) < 0.5, gcn(graph, x)[:, 0], torch.nan)
+    said = label_tokens(graph, x, labels_of(given, 1), classes=False)
+    torch.testing.assert_close(model.eval()(graph, x, given).logits, said.mix)
+
+
 @pytest.mark.parametrize(
     "body",
     [

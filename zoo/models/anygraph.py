@@ -22,7 +22,8 @@ class AnyGraph(Model):
     ridge regressions on X, A X, A² X, on their walk and on what A leaves of X, on degrees, on
     principal components that have walked, the last one taught by its own confident answers too; a
     kernel ridge regression on each node and its surroundings; and walks of the labels; each by
-    itself and times its skill, the accuracy for labelled nodes without themselves.
+    itself and times its skill, the accuracy for labelled nodes without themselves. Numbers to be
+    predicted have weights w of their own, and as the weights `anygraph` come are answered m.
 
     Args:
         in_dim: node features F; any number does.
@@ -55,32 +56,38 @@ class AnyGraph(Model):
         self.head = SharedHead(width, out_dim)
 
     def features(self, graph, x: Tensor, context: Tensor) -> Tensor:
-        """Return b, m and h of each class, (N, C (dim + 2))."""
+        """Return b, m, h and whether it is a number, of each class or number, (N, C (dim + 3))."""
         with torch.autocast(x.device.type, enabled=False):
             labels = labels_of(self.in_own_units(context), self.out_dim)
             classes = not context.is_floating_point()
             found = label_tokens(graph, x.float(), labels, classes=classes)
-        return self.read(graph, found)
+        return self.read(graph, found, classes=classes)
 
-    def read(self, graph, found: LabelTokens) -> Tensor:
-        """Return the features (N, C (dim + 2)) of what the predictors say."""
+    def read(self, graph, found: LabelTokens, *, classes: bool = True) -> Tensor:
+        """Return the features (N, C (dim + 3)) of what the predictors say."""
         hidden = self.stem(found.tokens)  # (N, C, D)
         if self.body is not None:
             of_classes = [self.body.features(graph, each) for each in hidden.unbind(1)]
             hidden = torch.stack(of_classes, dim=1)
-        said = torch.stack([found.base, found.mix], dim=2)  # (N, C, 2)
-        return torch.cat([said.to(hidden.dtype), hidden], dim=2).flatten(1)
+        numbers = torch.full_like(found.mix, 0.0 if classes else 1.0)
+        said = [each.unsqueeze(2).to(hidden.dtype) for each in (found.base, found.mix, numbers)]
+        return torch.cat([*said[:2], hidden, said[2]], dim=2).flatten(1)
 
 
 class SharedHead(nn.Module):
-    """One linear map for the states of each class; at first its first number alone."""
+    """A linear map for the states of each class, and one for those of numbers; at first of b alone.
+
+    Pretraining on classes leaves the second as it is.
+    """
 
     def __init__(self, dim: int, out_dim: int):
         super().__init__()
-        self.out_dim, self.width = out_dim, dim + 2
-        self.weight = nn.Parameter(torch.eye(1, self.width).squeeze(0))
+        self.out_dim, self.width = out_dim, dim + 3
+        self.weight = nn.Parameter(torch.eye(1, dim + 2).repeat(2, 1))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return (N, out_dim) for (N, C (dim + 2))."""
-        scores = features.view(len(features), features.shape[1] // self.width, self.width)
-        return as_logits(scores @ self.weight.to(features.dtype), self.out_dim)
+        """Return (N, out_dim) for (N, C (dim + 3))."""
+        states = features.view(len(features), features.shape[1] // self.width, self.width)
+        states, are_numbers = states[..., :-1], states[..., -1] > 0
+        of_class, of_number = (states @ self.weight.to(features.dtype).mT).unbind(-1)
+        return as_logits(torch.where(are_numbers, of_number, of_class), self.out_dim)
