@@ -45,7 +45,7 @@ def card(name: str, model: Model, about: About) -> str:
         _data(model, about),
         _training(about),
         _scores(about, "part" if text or about.task in _TAGS else "nodes"),
-        _USE_OF_TEXT if text else _USE_OF_SERIES if series else _USE,
+        _USE_OF_TEXT if text else _USE_OF_SERIES if series else _use(model),
         _imports(about),
         f"## Citation\n\n{_block('bibtex', entry)}" if (entry := citation(name)) else "",
     ]
@@ -111,13 +111,18 @@ def _scores(about: About, what: str) -> str:
     return f"## Scores\n\n| {what} | {_cell(about.metric or 'score')} |\n| -- | -- |\n{rows}"
 
 
+def _use(model: Model) -> str:
+    graph = "any graph with some labels" if model.any_graph else "a graph with the same features"
+    return _USE.format(graph=graph)
+
+
 _USE = """## Use
 
 ```python
 import zoo
 
 model = zoo.load("this folder")
-print(zoo.predict(model, "a graph with the same features").table())
+print(zoo.predict(model, "{graph}").table())
 ```
 
 or `zoo predict FOLDER --data GRAPH --out predictions.csv`; `zoo finetune FOLDER --data GRAPH`
