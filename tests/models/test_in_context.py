@@ -96,6 +96,20 @@ def test_untrained_it_is_the_mean_of_ridges(outputs, graph, x, context):
     torch.testing.assert_close(one, other)
 
 
+def test_with_one_label_of_each_class_the_mean_of_predictors_answers(graph, x, context):
+    """Nothing says then what they are worth, and the network is not asked."""
+    model = zoo.load("anygraph")
+    few = torch.full_like(context, -1)
+    for number in range(3):
+        few[(context == number).nonzero()[0]] = number
+    said = label_tokens(graph, x, labels_of(few, 3), classes=True)
+    model.head.out_dim = 3
+    with torch.no_grad():
+        model.head.weight[0, 0] = 0.0
+    answers = model(graph, x, few).logits.argmax(1)
+    assert torch.equal(answers, said.mix.argmax(1))
+
+
 def test_shipped_weights_answer_numbers_by_the_mean_of_predictors(graph, x):
     """They were trained on classes alone: what is learnt there is no answer here."""
     shipped = zoo.load("anygraph")

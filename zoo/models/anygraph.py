@@ -22,8 +22,9 @@ class AnyGraph(Model):
     ridge regressions on X, A X, A² X, on their walk and on what A leaves of X, on degrees, on
     principal components that have walked, the last one taught by its own confident answers too; a
     kernel ridge regression on each node and its surroundings; and walks of the labels; each by
-    itself and times its skill, the accuracy for labelled nodes without themselves. Numbers to be
-    predicted have weights w of their own, and as the weights `anygraph` come are answered m.
+    itself and times its skill, the accuracy for labelled nodes without themselves; h is 0 where no
+    class has two labels, so that nothing says what predictors are worth. Numbers to be predicted
+    have weights w of their own, and as the weights `anygraph` come are answered m.
 
     Args:
         in_dim: node features F; any number does.
@@ -69,6 +70,7 @@ class AnyGraph(Model):
         if self.body is not None:
             of_classes = [self.body.features(graph, each) for each in hidden.unbind(1)]
             hidden = torch.stack(of_classes, dim=1)
+        hidden = hidden * found.judged[:, None, None]
         numbers = torch.full_like(found.mix, 0.0 if classes else 1.0)
         said = [each.unsqueeze(2).to(hidden.dtype) for each in (found.base, found.mix, numbers)]
         return torch.cat([*said[:2], hidden, said[2]], dim=2).flatten(1)

@@ -89,11 +89,13 @@ class LabelTokens(NamedTuple):
         tokens: (N, C, TOKEN).
         base: (N, C) the mean of three ridge regressions, as logits.
         mix: (N, C) the mean of all predictors, weighted by their skill, as logits.
+        judged: (N,) bool, whether the labels of its graph say what the predictors are worth.
     """
 
     tokens: Tensor
     base: Tensor
     mix: Tensor
+    judged: Tensor
 
 
 def label_tokens(graph: Graph, x: Tensor, labels: Labels, *, classes: bool) -> LabelTokens:
@@ -151,7 +153,7 @@ def _label_tokens(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> Lab
     values = values.permute(1, 2, 0)  # (N, C, K)
     known = skill.nan_to_num()[:, None, :]
     tokens = torch.cat([values, values * known, _places(graph, labels)], dim=2)
-    return LabelTokens(tokens, base, mix)
+    return LabelTokens(tokens, base, mix, ~skill.isnan().any(dim=1))
 
 
 def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
