@@ -41,6 +41,16 @@ def model_of(name, outputs=3, **options):
     return zoo.create_model(name, 7, outputs, **options).eval()
 
 
+def shipped(outputs):
+    """AnyGraph with the weights that come with the zoo."""
+    weights = zoo.load("anygraph")
+    model = model_of(
+        "anygraph", outputs, **{key: weights.config[key] for key in ("dim", "dropout")}
+    )
+    model.load_state_dict(weights.state_dict())
+    return model
+
+
 def trained(model):
     """A model whose weights are no longer those of its beginning."""
     with torch.no_grad():
@@ -98,12 +108,10 @@ def test_untrained_it_is_the_mean_of_ridges(outputs, graph, x, context):
 
 def test_with_one_label_of_each_class_the_mean_of_predictors_answers(graph, x, context):
     """Nothing says then what they are worth, and the network is not asked."""
-    model = zoo.load("anygraph")
-    few = torch.full_like(context, -1)
+    model, few = shipped(3), torch.full_like(context, -1)
     for number in range(3):
         few[(context == number).nonzero()[0]] = number
     said = label_tokens(graph, x, labels_of(few, 3), classes=True)
-    model.head.out_dim = 3
     with torch.no_grad():
         model.head.weight[0, 0] = 0.0
     answers = model(graph, x, few).logits.argmax(1)
@@ -112,12 +120,9 @@ def test_with_one_label_of_each_class_the_mean_of_predictors_answers(graph, x, c
 
 def test_shipped_weights_answer_numbers_by_the_mean_of_predictors(graph, x):
     """They were trained on classes alone: what is learnt there is no answer here."""
-    shipped = zoo.load("anygraph")
-    model = model_of("anygraph", 1, **{key: shipped.config[key] for key in ("dim", "dropout")})
-    model.load_state_dict(shipped.state_dict())
     given = torch.where(torch.rand(NODES) < 0.5, gcn(graph, x)[:, 0], torch.nan)
     said = label_tokens(graph, x, labels_of(given, 1), classes=False)
-    torch.testing.assert_close(model.eval()(graph, x, given).logits, said.mix)
+    torch.testing.assert_close(shipped(1)(graph, x, given).logits, said.mix)
 
 
 @pytest.mark.parametrize(
