@@ -123,7 +123,7 @@ def ridge(
     *,
     propagate: Propagation,
     filters: Filters = POWERS,
-    penalty: float | None = 1.0,
+    penalty: float | None | Sequence[float] = 1.0,
     unit_rows: bool = True,
     centred: bool = True,
     leave_one_out: bool = True,
@@ -139,8 +139,9 @@ def ridge(
         labels: of some nodes.
         propagate: A.
         filters: the polynomials p.
-        penalty: l, as a share of the mean squared norm of the labelled rows; None: that of
-            `PENALTIES` whose answers without each node itself are best, in their squares.
+        penalty: l, as a share of the mean squared norm of the labelled rows, or that of each
+            filter; None: that of `PENALTIES` whose answers without each node itself are best, in
+            their squares.
         unit_rows: scale each row of x to norm 1.
         centred: centre F over the graph, and Y over its labels.
         leave_one_out: whether to say what fits without each labelled node say, or 0.
@@ -152,15 +153,14 @@ def ridge(
     shape = len(filters), len(x), labels.targets.shape[1]
     values, held_out = x.new_zeros(shape), x.new_zeros(shape)
     inputs = x.new_zeros(shape)  # of each filter x W
-    for number, (of_filter, centre) in enumerate(zip(rows, means, strict=True)):
+    penalties = penalty if isinstance(penalty, Sequence) else [penalty] * len(filters)
+    for number, (of_filter, centre, own) in enumerate(zip(rows, means, penalties, strict=True)):
         for graph_number, members in _members(group[nodes], len(sizes)):
             here = nodes[members]
             y = labels.targets[here]
             middle = y.mean(0) if centred else torch.zeros_like(y[0])
             shift = centre[graph_number] if centred else torch.zeros_like(centre[0])
-            weights, left_out = solve(
-                of_filter[members] - shift, y - middle, penalty, leave_one_out
-            )
+            weights, left_out = solve(of_filter[members] - shift, y - middle, own, leave_one_out)
             held_out[number, here] = left_out + middle
             alone = len(sizes) == 1
             inside = slice(None) if alone else group == graph_number

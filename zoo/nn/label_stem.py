@@ -20,6 +20,7 @@ from zoo.graphs.per_graph import per_graph
 from zoo.graphs.shard import Graph
 from zoo.nn.closed_form import (
     KEPT,
+    POWERS,
     Labels,
     count_known,
     graph_means,
@@ -38,13 +39,16 @@ from zoo.nn.propagation import gcn
 WALK = tuple(0.15 * 0.85**step for step in range(8)) + (0.85**8,)
 """Personalised PageRank of 8 steps, by the coefficients of 1, A, A² and so on."""
 
-FILTERS = (1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), WALK, (1.0, -1.0), (1.0, -2.0, 1.0)
-"""Of the ridge regressions on features: X, A X, A² X, their walk, and what A leaves of X, twice."""
+FILTERS = *POWERS, WALK, (1.0, -1.0), (1.0, -2.0, 1.0), POWERS[2]
+"""Of the ridge regressions on features: X, A X, A² X, their walk, what A leaves of X, twice, and
+A² X with a small penalty, for features of which a few directions hold the most."""
+
+FILTER_PENALTIES = 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.1
 
 CHANNELS = len(FILTERS) + 5
 """How many predictors there are: those, and what `_predictions` adds to them."""
 
-RIDGES = 3
+RIDGES = len(POWERS)
 """The first of them, whose mean is the `ridge` model."""
 
 WITHOUT_TRUST = (CHANNELS - 1,)
@@ -158,7 +162,7 @@ def _label_tokens(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> Lab
 
 def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
     """Return what each predictor says, and of labelled nodes without themselves, (K, N, C)."""
-    of_features = ridge(graph, x, labels, propagate=gcn, filters=FILTERS)
+    of_features = ridge(graph, x, labels, propagate=gcn, filters=FILTERS, penalty=PENALTIES)
     of_degrees = ridge(
         graph, structure(graph, x.device), labels, propagate=gcn, filters=FILTERS[:1],
         unit_rows=False,
