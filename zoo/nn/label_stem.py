@@ -162,7 +162,7 @@ def _label_tokens(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> Lab
 
 def _predictions(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> tuple[Tensor, Tensor]:
     """Return what each predictor says, and of labelled nodes without themselves, (K, N, C)."""
-    of_features = ridge(graph, x, labels, propagate=gcn, filters=FILTERS, penalty=PENALTIES)
+    of_features = ridge(graph, x, labels, propagate=gcn, filters=FILTERS, penalty=FILTER_PENALTIES)
     of_degrees = ridge(
         graph, structure(graph, x.device), labels, propagate=gcn, filters=FILTERS[:1],
         unit_rows=False,
