@@ -41,6 +41,17 @@ def model_of(name, outputs=3, **options):
     return zoo.create_model(name, 7, outputs, **options).eval()
 
 
+@pytest.mark.parametrize("most", [2**26, 4 * NODES])
+def test_surroundings_do_not_depend_on_the_order_of_columns(most, graph, x, monkeypatch):
+    """By their distances; of a large graph a few principal components of all columns are left."""
+    monkeypatch.setattr(tokens_of, "KEPT", most)
+    one, other = (tokens_of.surroundings(graph, each) for each in (x, x[:, torch.randperm(7)]))
+    assert one.shape[1] == 3 * min(7, most // NODES) + tokens_of.OF_DEGREES
+    if most > 7 * NODES:
+        torch.testing.assert_close(torch.cdist(one, one), torch.cdist(other, other))
+    assert (one[:, : -tokens_of.OF_DEGREES].std(0) > 0).all()
+
+
 def shipped(outputs):
     """AnyGraph with the weights that come with the zoo."""
     weights = zoo.load("anygraph")

@@ -277,11 +277,10 @@ def surroundings(graph: Graph, x: Tensor) -> Tensor:
     if x in known and known[x][0] == x._version:
         return known[x][1]
     with torch.inference_mode(False):
-        columns = x
-        if x.shape[1] > COMPONENTS:
+        columns, most = x, max(1, min(COMPONENTS, KEPT // max(1, len(x))))
+        if x.shape[1] > most:
             sizes = torch.bincount(graph_numbers(graph, x)).tolist()
-            columns = torch.cat([_components(part) for part in x.split(sizes)]) if len(x) else x
-        columns = columns[:, : max(1, KEPT // max(1, len(x)))]
+            columns = torch.cat([_components(part, most) for part in x.split(sizes)])
         blocks = [_of_length_one(graph, columns)]
         for _ in range(2):
             columns = neighbour_mean(graph, columns)
@@ -308,22 +307,22 @@ def _of_length_one(graph: Graph, z: Tensor) -> Tensor:
     return torch.where(length > 1e-10, z / length.clamp(min=1e-10).sqrt(), 0.0)
 
 
-def _components(x: Tensor) -> Tensor:
-    """Return x (N, F) with rows of norm 1, or its principal components (N, COMPONENTS) if fewer.
+def _components(x: Tensor, most: int = COMPONENTS) -> Tensor:
+    """Return x (N, F) with rows of norm 1, or its principal components (N, `most`) if fewer.
 
     By two steps of subspace iteration (Halko et al. 2011, arXiv 0909.4061, algorithm 4.4).
     """
     scale = (1 / torch.linalg.vector_norm(x, dim=1).clamp(min=1e-12))[:, None]
-    if x.shape[1] <= COMPONENTS:
+    if x.shape[1] <= most:
         return x * scale
     generator = torch.Generator(x.device).manual_seed(0)
-    many = min(COMPONENTS, len(x))
+    many = min(most, len(x))
     columns = torch.randn(x.shape[1], many, generator=generator, device=x.device, dtype=x.dtype)
     for _ in range(3):
         basis = torch.linalg.qr(product(x, columns) * scale).Q  # (N, many)
         columns = product_of_transposed(x, basis * scale)  # (F, many)
     directions = torch.linalg.svd(columns, full_matrices=False).U
-    return functional.pad(product(x, directions) * scale, (0, COMPONENTS - many))
+    return functional.pad(product(x, directions) * scale, (0, most - many))
 
 
 @per_graph
