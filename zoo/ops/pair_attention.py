@@ -74,7 +74,8 @@ class OncePerBlock:
     """
 
     def __init__(self, of: Callable[[Tensor, Tensor, Block | None], Any]):
-        self.of, self.kept = of, dict[Block, Any]()
+        self.of = of
+        self.kept: dict[Block, Any] = {}
 
     def __call__(self, rows: Tensor, columns: Tensor, block: Block | None = None):
         """Return what is told of pairs of rows (..., R) and columns (..., C)."""
