@@ -7,8 +7,8 @@ all nodes that its program makes beforehand. A step of training for all nodes (f
 backward, Adam) and an evaluation, with the settings of its recipe for Photo.
 """
 
+import argparse
 import importlib.util
-import sys
 from pathlib import Path
 
 import torch
@@ -52,7 +52,9 @@ def authors_step(folder, nodes, edges, features):
 
 def main():
     """Measure, and write the results."""
-    folder, table, aims = sys.argv[1], [], []
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", help="where the authors' model.py is")
+    folder, table, aims = parser.parse_args().folder, [], []
     for graph, size in SIZES.items():
         steps = {"zoo": (zoo_step, size), "authors": (authors_step, (folder, *size))}
         costs = contest_of_processes(steps, rounds=5)

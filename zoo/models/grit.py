@@ -180,16 +180,16 @@ class Layer(nn.Module):
         states = self.states
 
         @OncePerBlock
-        def told(rows: Tensor, columns: Tensor, block) -> tuple[Tensor, Tensor]:
+        def features(rows: Tensor, columns: Tensor, block) -> tuple[Tensor, Tensor]:
             return states(pairs(rows, columns, block), q[rows], k[columns]), states.score
 
         @OncePerBlock
         def updated(rows: Tensor, columns: Tensor, block) -> Tensor:
-            s, _ = told(rows, columns, block)
+            s, _ = features(rows, columns, block)
             return states.updated(pairs(rows, columns, block), s)
 
         room = functional.pad(v, (0, v.shape[-1]))  # beside v, for the mean of s
-        gathered, s = self.attend(graph, q, k, room, told).chunk(2, -1)
+        gathered, s = self.attend(graph, q, k, room, features).chunk(2, -1)
         gathered = gathered + torch.einsum("nhd,hde->nhe", s, states.value.to(s.dtype))
         out = self.attention.join(gathered)
         logs = in_degrees(graph, z.device).to(z.dtype).log1p().unsqueeze(1)
@@ -230,9 +230,9 @@ def pair_attention(
     return attend_by_rows(_rows, q, k, v, bias, ragged=ragged, width=4 * q.shape[-1])
 
 
-def _rows(q: Tensor, k: Tensor, v: Tensor, told, mask: Tensor | None) -> Tensor:
-    """Return (S, R, H, 2 D) for v (S, N, H, 2 D) and what is told, s (S, R, N, H, D) and w."""
-    s, score = told
+def _rows(q: Tensor, k: Tensor, v: Tensor, features, mask: Tensor | None) -> Tensor:
+    """Return (S, R, H, 2 D) for v (S, N, H, 2 D), s (S, R, N, H, D) and w (H, D)."""
+    s, score = features
     scores = torch.einsum("srjhd,hd->shrj", s, score.to(s.dtype))
     weights = (scores if mask is None else scores + mask).softmax(-1).to(v.dtype)
     mean = torch.einsum("shrj,sjhe->srhe", weights, v)

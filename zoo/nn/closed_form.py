@@ -42,7 +42,10 @@ RATES = 0.1, 0.3, 1.0
 """Rates g of the kernels exp(-g d² / E d²) of two nodes at distance d."""
 
 KERNEL_PENALTY = 0.3
+"""l of kernel ridge regression, beside k(i, i) = 1."""
+
 CENTRES = 4096
+"""Labelled nodes of a kernel ridge regression at most, whose Gram matrix is inverted."""
 
 
 class Labels(NamedTuple):
@@ -211,20 +214,17 @@ def solve(
 
 
 @torch.no_grad()
-def kernel_ridge(
-    graph: Graph, z: Tensor, labels: Labels, *, penalty: float = KERNEL_PENALTY
-) -> Fits:
+def kernel_ridge(graph: Graph, z: Tensor, labels: Labels) -> Fits:
     """Fit the labels by kernel ridge regression on the distances of nodes, one fit (1, N, C).
 
     k(i, j) is the mean over `RATES` of exp(-g d(i, j)^2 / E d^2), and a node is k_L (K + l I)^-1
-    Y_L for the labelled nodes L: it may depend on columns together, where `ridge` adds them up. Of
-    more than `CENTRES` labelled nodes these are so many, drawn at random.
+    Y_L for the labelled nodes L, l = `KERNEL_PENALTY`: it may depend on columns together, where
+    `ridge` adds them up. Of more than `CENTRES` labelled nodes these are so many, drawn at random.
 
     Args:
         graph: of N nodes, or a batch of graphs, each fitted by itself.
         z: (N, D).
         labels: of some nodes.
-        penalty: l.
     """
     group, sizes = _groups(graph, z)
     values, held_out = torch.zeros_like(labels.targets), torch.zeros_like(labels.targets)
@@ -239,7 +239,7 @@ def kernel_ridge(
         y = labels.targets[own]
         middle, centres = y.mean(0), z[own]
         gram = _kernel(centres, centres, spread).double()
-        gram.diagonal().add_(penalty)
+        gram.diagonal().add_(KERNEL_PENALTY)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
         alpha = inverse @ (y - middle).double()
         for some in inside.split(max(1, AT_ONCE // (4 * len(own)))):

@@ -70,7 +70,7 @@ OF_DEGREES = 7
 """Columns of `structure` that are no products of others."""
 
 DEGREES_COUNT = 0.7
-"""Length of what degrees say in `surroundings`, beside 1 of the features."""
+"""Length of the columns of degrees in `surroundings`, beside 1 of the features."""
 
 STRUCTURE = 0.3
 """Deviation of what degrees say beside that of the components."""
@@ -268,10 +268,10 @@ def summarised(graph: Graph, x: Tensor) -> Tensor:
 
 
 def surroundings(graph: Graph, x: Tensor) -> Tensor:
-    """Return what is known of each node and its neighbours, (N, D), whose distances tell how alike.
+    """Return features of each node and its neighbours, (N, D), for a kernel on their distances.
 
-    x or its principal components, its mean over the neighbours, over theirs, and what degrees say,
-    each centred and of mean squared length 1. Kept for as long as the features live.
+    x or its principal components, its mean over the neighbours, over theirs, and the columns of
+    degrees, each centred and of mean squared length 1. Kept for as long as the features live.
     """
     known = _surroundings(graph)
     if x in known and known[x][0] == x._version:
@@ -287,10 +287,10 @@ def surroundings(graph: Graph, x: Tensor) -> Tensor:
             blocks.append(_of_length_one(graph, columns))
         of_degrees = structure(graph, x.device)[:, :OF_DEGREES]
         blocks.append(DEGREES_COUNT * _of_length_one(graph, of_degrees))
-        found = torch.cat(blocks, dim=1)
+        features = torch.cat(blocks, dim=1)
     if not x.is_inference():
-        known[x] = (x._version, found)
-    return found
+        known[x] = (x._version, features)
+    return features
 
 
 @per_graph
