@@ -78,7 +78,7 @@ class OncePerBlock:
         self.kept: dict[Block, Any] = {}
 
     def __call__(self, rows: Tensor, columns: Tensor, block: Block | None = None):
-        """Return what is told of pairs of rows (..., R) and columns (..., C)."""
+        """Return the biases or states of pairs of rows (..., R) and columns (..., C)."""
         if block is None:
             return self.of(rows, columns, None)
         if block not in self.kept:
@@ -142,7 +142,7 @@ def attend_by_rows(
 
 
 def _numbered(bias: Bias, ragged: Ragged | None, bucket: int) -> Callable[..., Any]:
-    """Return what is told of pairs, also given where a block begins; None where it is not kept."""
+    """Return the function of pairs, also given where a block begins, None if nothing is kept."""
     given, of = bias.given, bias.of
     whole = given is not None and given.nodes is bias.nodes and given.ragged is ragged
     if not (whole and isinstance(of, OncePerBlock)):
