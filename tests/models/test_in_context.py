@@ -44,13 +44,12 @@ def model_of(name, outputs=3, **options):
 
 @pytest.mark.parametrize("most", [2**26, 4 * NODES])
 def test_surroundings_do_not_depend_on_the_order_of_columns(most, graph, x, monkeypatch):
-    """By their distances; of a large graph a few principal components of all columns are left."""
+    """By their distances; of a large graph the first principal components are left."""
     monkeypatch.setattr(tokens_of, "KEPT", most)
-    one, other = (tokens_of.surroundings(graph, each) for each in (x, x[:, torch.randperm(7)]))
+    x = x * 3.0 ** -torch.arange(7)
+    one, other = (tokens_of.surroundings(graph, each) for each in (x, x.flip(1)))
     assert one.shape[1] == 3 * min(7, most // NODES) + tokens_of.OF_DEGREES
-    if most > 7 * NODES:
-        torch.testing.assert_close(functional.pdist(one), functional.pdist(other))
-    assert (one[:, : -tokens_of.OF_DEGREES].std(0) > 0).all()
+    torch.testing.assert_close(functional.pdist(one), functional.pdist(other), rtol=0.01, atol=0.01)
 
 
 def shipped(outputs):
