@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from scipy import optimize
 from sklearn import ensemble
 from torch.nn import functional
 
@@ -190,6 +191,36 @@ def test_a_held_out_answer_does_not_know_its_own_label(graph, x, context):
     own = int(context[node])
     gained = before[:, own] - after[:, own]
     assert gained.abs().max() < 0.2, gained  # a leak is near 1
+
+
+@pytest.mark.parametrize("labels", [20, 2_000])
+def test_predictors_are_stacked_by_the_best_weights(labels):
+    """Beside scipy's minimum; of 20 labels next to nothing is learnt, of 2,000 which is noise."""
+    torch.manual_seed(0)
+    truth = torch.randint(3, (labels,))
+    noise = torch.randn(4, labels, 3)
+    said = (
+        noise + torch.tensor([2.0, 1, 0, 0])[:, None, None] * functional.one_hot(truth, 3)
+    ).permute(1, 2, 0)
+    first = torch.full((4,), 0.5)
+    weights, shift = tokens_of._stack(said, truth, first)
+    penalty = max(tokens_of.LEAST_PENALTY, tokens_of.STACK_PENALTY / labels) / 2
+
+    def loss(both):
+        own = torch.from_numpy(both)
+        error = functional.cross_entropy(said.double() @ own[:4] + own[4:], truth, reduction="sum")
+        return float(error + penalty * ((own[:4] - first).square().sum() + own[4:].square().sum()))
+
+    least = optimize.minimize(loss, [0.5] * 4 + [0.0] * 3, options={"gtol": 1e-4}).x
+    torch.testing.assert_close(
+        torch.cat([weights, shift]), torch.tensor(least).float(), atol=1e-3, rtol=1e-2
+    )
+    assert abs(shift.sum()) < 1e-3
+    assert (
+        (weights - first).abs().max() < 0.1
+        if labels == 20
+        else weights[0] > 1.5 and weights[2:].abs().max() < 0.2
+    )
 
 
 def test_tokens_have_their_parts(graph, x, context):

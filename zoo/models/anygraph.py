@@ -17,14 +17,17 @@ class AnyGraph(Model):
     """Label tokens, one map for all of them, a body, and one head, the same for each class.
 
     z_ic = w_0 b_ic + w_1 m_ic + w . h_ic for node i and class c: b is the mean of three ridge
-    regressions, the model `ridge`, as which it begins; m the mean of all predictors, weighted by
-    exp(skill / 0.05); h = body(GELU(W t_ic)). The token t_ic holds what twelve predictors say:
-    ridge regressions on X, A X, A² X with two penalties, on their walk and on what A leaves of X,
-    on degrees, on principal components that have walked, the last one taught by its own confident
-    answers too; a kernel ridge regression on each node and its surroundings; and walks of the
-    labels; each by itself and times its skill, the accuracy for labelled nodes without themselves;
-    h is 0 where no class has two labels, so that nothing says what predictors are worth. Numbers to
-    be predicted have weights w of their own, and as the weights `anygraph` come are answered m.
+    regressions, the model `ridge`, as which it begins; m a sum of all predictors and a number of
+    the class, by logistic regression on what they say of the labelled nodes without themselves,
+    whose few weights are drawn towards exp(skill / 0.05); h = body(GELU(W t_ic)). The token t_ic
+    holds what twelve predictors say: ridge regressions on X, A X, A² X with two penalties, on their
+    walk and on what A leaves of X, on degrees, on principal components that have walked, the last
+    one taught by its own confident answers too; a kernel ridge regression on each node and its
+    surroundings; and walks of the labels; each by itself and times its skill, the accuracy for
+    labelled nodes without themselves. Where no class has two labels, so that nothing says what
+    predictors are worth, h is 0 and m the mean of three of them. Numbers to be predicted have
+    weights w of their own; as the weights `anygraph` come they are answered m, the mean of the
+    predictors by skill.
 
     Args:
         in_dim: node features F; any number does.

@@ -252,8 +252,11 @@ def kernel_ridge(graph: Graph, z: Tensor, labels: Labels) -> Fits:
 
 def _kernel(z: Tensor, centres: Tensor, spread: Tensor) -> Tensor:
     """Return k(i, j), (N, n), for z (N, D) and centres (n, D)."""
-    squares = torch.cdist(z, centres).square() / spread.clamp(min=1e-12)
-    return sum((-rate * squares).exp() for rate in RATES) / len(RATES)
+    squares = torch.cdist(z, centres).square_().div_(-spread.clamp(min=1e-12))
+    kernel = torch.zeros_like(squares)
+    for rate in RATES:
+        kernel += (rate * squares).exp_()
+    return kernel.div_(len(RATES))
 
 
 def _scales(x: Tensor, unit_rows: bool) -> Tensor:

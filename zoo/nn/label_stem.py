@@ -51,11 +51,18 @@ CHANNELS = len(FILTERS) + 5
 RIDGES = len(POWERS)
 """The first of them, whose mean is the `ridge` model."""
 
-WITHOUT_TRUST = (CHANNELS - 1,)
-"""Those that are mixed where no class has two labels, so that nothing says how good they are."""
+WALKS, TAUGHT = len(FILTERS) + 1, CHANNELS - 1
+"""Walks of the labels, and the ridge regression that learns of its own answers."""
+
+WITHOUT_TRUST = {TAUGHT: 1.0, WALKS: 0.3, FILTER_PENALTIES.index(0.1): 0.3}
+"""Weights where no class has two labels, so that nothing says how good predictors are."""
 
 LITTLE_TRUST = 0.02
-"""How much better these are thought to be than the labelled nodes say."""
+"""How much better the taught one is thought to be than the labelled nodes say."""
+
+STACK_PENALTY, LEAST_PENALTY = 10_000.0, 10.0
+"""How the weights of the predictors are held to those of their skill: the penalty of their squared
+distance is the first / n for n labels, and no less than the second."""
 
 TOKEN = 2 * CHANNELS + 3
 """Numbers of a token: of each channel its value, and that times its skill; and `places`."""
@@ -92,7 +99,8 @@ class LabelTokens(NamedTuple):
     Attributes:
         tokens: (N, C, TOKEN).
         base: (N, C) the mean of three ridge regressions, as logits.
-        mix: (N, C) the mean of all predictors, weighted by their skill, as logits.
+        mix: (N, C) a sum of all predictors, of classes as logits: see `_stacked`; of numbers their
+            mean, weighted by skill.
         judged: (N,) bool, whether the labels of its graph say what the predictors are worth.
     """
 
@@ -151,9 +159,12 @@ def _label_tokens(graph: Graph, x: Tensor, labels: Labels, classes: bool) -> Lab
         values, held_out = _standardised(graph, values, held_out)
     skill = _skills(graph, labels, held_out, classes)  # (N, K)
     weights = _weights(skill)
-    mix, mix_held = (torch.einsum("nk,knc->nc", weights, each) for each in (values, held_out))
     if classes:
-        mix = mix * _temperature(graph, labels, mix_held)
+        mix_held = torch.einsum("nk,knc->nc", weights, held_out)
+        weights = weights * _temperature(graph, labels, mix_held)
+        weights, shift = _stacked(graph, labels, held_out, weights, ~skill.isnan().any(dim=1))
+    mix = torch.einsum("nk,knc->nc", weights, values)
+    mix = mix + shift if classes else mix
     values = values.permute(1, 2, 0)  # (N, C, K)
     known = skill.nan_to_num()[:, None, :]
     tokens = torch.cat([values, values * known, _places(graph, labels)], dim=2)
@@ -404,12 +415,59 @@ def _skills(graph: Graph, labels: Labels, held_out: Tensor, classes: bool) -> Te
 
 def _weights(skill: Tensor) -> Tensor:
     """Return the weight of each predictor, (N, K)."""
-    unknown = torch.zeros_like(skill)
-    unknown[:, WITHOUT_TRUST] = 1 / len(WITHOUT_TRUST)
-    little = torch.zeros_like(skill)
-    little[:, WITHOUT_TRUST] = LITTLE_TRUST
+    unknown, little = torch.zeros_like(skill), torch.zeros_like(skill)
+    unknown[:, [*WITHOUT_TRUST]] = skill.new_tensor([*WITHOUT_TRUST.values()])
+    unknown = unknown / unknown.sum(dim=1, keepdim=True)
+    little[:, TAUGHT] = LITTLE_TRUST
     weights = ((skill.nan_to_num() + little) / SHARP).softmax(dim=1)
     return torch.where(skill.isnan().any(dim=1, keepdim=True), unknown, weights)
+
+
+def _stacked(
+    graph: Graph, labels: Labels, held_out: Tensor, weights: Tensor, judged: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return weights of the predictors (N, K), and a logit of each class (N, C), of each graph.
+
+    By logistic regression on what they say of labelled nodes without these (Wolpert 1992, Stacked
+    generalization), which leaves the weights of their skill as far as labels tell better ones.
+
+    Args:
+        graph: of N nodes.
+        labels: of some nodes.
+        held_out: (K, N, C), as logits.
+        weights: (N, K) those of their skill, the same for all nodes of a graph.
+        judged: (N,) whether there is anything to learn from in the graph of a node.
+    """
+    number = graph_numbers(graph, weights)
+    weights, shift = weights.clone(), torch.zeros_like(labels.targets)
+    nodes = (labels.known & judged).nonzero().squeeze(1)
+    for own in number[nodes].unique():
+        asked = nodes[number[nodes] == own]
+        said, truth = held_out[:, asked].permute(1, 2, 0), labels.targets[asked].argmax(1)
+        here = number == own
+        weights[here], shift[here] = _stack(said, truth, weights[asked[0]])
+    return weights, shift
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _stack(said: Tensor, truth: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights (K,) and logits (C,) by logistic regression on (n, C, K) for classes (n,)."""
+    said, truth, first = (each.detach().clone() for each in (said, truth, first))
+    penalty = max(LEAST_PENALTY, STACK_PENALTY / len(truth))
+    weights, shift = first.clone().requires_grad_(), first.new_zeros(said.shape[1]).requires_grad_()
+    optimizer = torch.optim.LBFGS([weights, shift], max_iter=50, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        distance = (weights - first).square().sum() + shift.square().sum()
+        error = functional.cross_entropy(said @ weights + shift, truth, reduction="sum")
+        total = error + penalty / 2 * distance
+        total.backward()
+        return total
+
+    optimizer.step(loss)
+    return weights.detach(), shift.detach()
 
 
 def _temperature(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
