@@ -59,33 +59,32 @@ def killed(folder, name, seed, epoch):
     run_recipe(recipe(name), runs=folder / name, watch=at(seed, epoch, kill), checkpoint=0.0)
 
 
-@pytest.fixture(scope="module")
-def left(tmp_path_factory):
-    """The folders of runs that were killed in their second seed, by model."""
-    folder = tmp_path_factory.mktemp("killed")
-    done = run_preloaded([__file__, str(folder), *NAMES], Path.cwd())
-    assert done.returncode == 0, done.stderr
-    return {name: next((folder / name).iterdir()) for name in NAMES}
+@pytest.fixture
+def left(name, tmp_path):
+    """The folder of a run of a model that was killed in its second seed."""
+    done = run_preloaded([__file__, str(tmp_path), name], Path.cwd())
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return next((tmp_path / name).iterdir())
 
 
 @pytest.mark.parametrize("name", every(NAMES, 5))
 def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_path):
-    assert (left[name] / "checkpoint-4.pt").exists()
-    assert not (left[name] / "checkpoint-3.pt").exists()  # that seed was finished
-    assert not (left[name] / "summary.json").exists()
+    assert (left / "checkpoint-4.pt").exists()
+    assert not (left / "checkpoint-3.pt").exists()  # that seed was finished
+    assert not (left / "summary.json").exists()
     whole = Path(run_recipe(recipe(name), runs=tmp_path)["folder"])
-    resume_run(left[name])
-    assert numbers(left[name]) == numbers(whole)
+    resume_run(left)
+    assert numbers(left) == numbers(whole)
     for seed in (3, 4):
         one, other = (
             read_weights(each / f"seed-{seed}" / "model.safetensors")
-            for each in (left[name], whole)
+            for each in (left, whole)
         )
         assert one.keys() == other.keys()
         assert all(torch.equal(one[key], other[key]) for key in one)
-    assert not list(left[name].glob("checkpoint*"))
+    assert not list(left.glob("checkpoint*"))
     with pytest.raises(ZooError, match="is finished"):
-        resume_run(left[name])
+        resume_run(left)
 
 
 def interrupted(tmp_path, at):
@@ -330,13 +329,7 @@ def test_a_run_without_weights_is_ended_before_it_is_trained_on(command, tmp_pat
 
 if __name__ == "__main__":
     torch.set_num_threads(int(os.environ.get("ZOO_TEST_THREADS", 1)))
-    target, *names = sys.argv[1:]
-    for name in names:
-        child = os.fork()  # before torch has begun any thread in this process
-        if child == 0:
-            killed(Path(target), name, 4, 5)
-        _, status = os.waitpid(child, 0)
-        assert os.WTERMSIG(status) == signal.SIGKILL, name
+    killed(Path(sys.argv[1]), sys.argv[2], 4, 5)
 
 
 @pytest.mark.parametrize("changed", ["sales.csv", "test.txt"])
