@@ -83,9 +83,10 @@ def draw(frame: pd.DataFrame, path: Path) -> None:
 
 
 def table(frame: pd.DataFrame, models: Iterable[str]) -> str:
-    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph."""
+    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph, of two draws or more."""
     models = [*models]
-    means = 100 * frame.groupby(["graph", "budget"], sort=False)[models].mean()
+    several = frame.groupby(["graph", "budget"], sort=False)[models]
+    means = 100 * several.mean().where(several.count() > 1)
     lines = [f"| graph | {' | '.join(models)} |", f"| -- |{' -- |' * len(models)}"]
     for graph in dict.fromkeys(frame.graph):
         cells = [_three(means.loc[graph][model]) for model in models]
@@ -96,7 +97,7 @@ def table(frame: pd.DataFrame, models: Iterable[str]) -> str:
 
 
 def _three(scores: pd.Series) -> str:
-    return " / ".join("" if np.isnan(x := scores.get(each, np.nan)) else f"{x:.1f}"
+    return " / ".join("–" if np.isnan(x := scores.get(each, np.nan)) else f"{x:.1f}"
                       for each in BUDGETS)  # fmt: skip
 
 

@@ -45,7 +45,8 @@ KERNEL_PENALTY = 0.3
 """l of kernel ridge regression, beside k(i, i) = 1."""
 
 CENTRES = 4096
-"""Labelled nodes of a kernel ridge regression at most, whose Gram matrix is inverted."""
+"""Labelled nodes at most of a kernel ridge regression, whose Gram matrix is inverted, and of what
+weighs predictors."""
 
 
 class Labels(NamedTuple):
@@ -230,10 +231,7 @@ def kernel_ridge(graph: Graph, z: Tensor, labels: Labels) -> Fits:
     values, held_out = torch.zeros_like(labels.targets), torch.zeros_like(labels.targets)
     nodes = labels.known.nonzero().squeeze(1)
     for number, members in _members(group[nodes], len(sizes)):
-        own = nodes[members]
-        if len(own) > CENTRES:
-            order = torch.randperm(len(own), generator=torch.Generator().manual_seed(0))
-            own = own[order[:CENTRES].to(own.device)]
+        own = some_of(nodes[members])
         inside = (group == number).nonzero().squeeze(1)
         spread = 2 * (z[inside] - z[inside].mean(0)).square().sum(1).mean()
         y = labels.targets[own]
@@ -248,6 +246,14 @@ def kernel_ridge(graph: Graph, z: Tensor, labels: Labels) -> Fits:
         held_out[inside] = values[inside] * labels.known[inside, None]
         held_out[own] = (y - alpha / inverse.diagonal()[:, None]).to(y.dtype)
     return Fits(values[None], held_out[None])
+
+
+def some_of(nodes: Tensor) -> Tensor:
+    """Return these nodes (n,), or of more than `CENTRES` so many, the same ones each time."""
+    if len(nodes) <= CENTRES:
+        return nodes
+    order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))
+    return nodes[order[:CENTRES].to(nodes.device)]
 
 
 def _kernel(z: Tensor, centres: Tensor, spread: Tensor) -> Tensor:

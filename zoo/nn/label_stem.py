@@ -32,6 +32,7 @@ from zoo.nn.closed_form import (
     product,
     product_of_transposed,
     ridge,
+    some_of,
     squared_errors,
 )
 from zoo.nn.propagation import gcn
@@ -429,7 +430,8 @@ def _stacked(
     """Return weights of the predictors (N, K), and a logit of each class (N, C), of each graph.
 
     By logistic regression on what they say of labelled nodes without these (Wolpert 1992, Stacked
-    generalization), which leaves the weights of their skill as far as labels tell better ones.
+    generalization), which leaves the weights of their skill as far as labels tell better ones, of
+    `CENTRES` nodes at most.
 
     Args:
         graph: of N nodes.
@@ -442,7 +444,7 @@ def _stacked(
     weights, shift = weights.clone(), torch.zeros_like(labels.targets)
     nodes = (labels.known & judged).nonzero().squeeze(1)
     for own in number[nodes].unique():
-        asked = nodes[number[nodes] == own]
+        asked = some_of(nodes[number[nodes] == own])
         said, truth = held_out[:, asked].permute(1, 2, 0), labels.targets[asked].argmax(1)
         here = number == own
         weights[here], shift[here] = _stack(said, truth, weights[asked[0]])
