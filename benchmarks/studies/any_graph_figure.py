@@ -83,7 +83,7 @@ def draw(frame: pd.DataFrame, path: Path) -> None:
 
 
 def table(frame: pd.DataFrame, models: Iterable[str]) -> str:
-    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph, of two draws or more."""
+    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph, – of one draw."""
     models = [*models]
     several = frame.groupby(["graph", "budget"], sort=False)[models]
     means = 100 * several.mean().where(several.count() > 1)
@@ -120,11 +120,11 @@ def gains(frame: pd.DataFrame) -> str:
         "| -- | -- | -- | -- | -- | -- |",
     ]
     for label, others in OTHERS.items():
-        if not set(others) <= set(frame):
+        measured = [paired(frame, each, others) for each in BUDGETS if set(others) <= set(frame)]
+        if min(map(len, measured), default=0) < 2:
             continue
         cells, lost, graphs = [], [], []
-        for budget in BUDGETS:
-            gain = paired(frame, budget, others)
+        for gain in measured:
             half = stats.t.ppf(0.975, len(gain) - 1) * gain.std() / len(gain) ** 0.5
             cells.append(f"{gain.mean():+.1f} ± {half:.1f}")
             graphs.append(len(gain))
