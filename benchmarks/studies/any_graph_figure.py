@@ -91,7 +91,7 @@ def table(frame: pd.DataFrame, models: Iterable[str]) -> str:
     for graph in dict.fromkeys(frame.graph):
         cells = [_three(means.loc[graph][model]) for model in models]
         lines.append(f"| {graph} | {' | '.join(cells)} |")
-    mean = means.groupby("budget").mean()
+    mean = means.groupby("budget").agg(lambda column: column.mean(skipna=False))
     lines.append(f"| mean | {' | '.join(_three(mean[model]) for model in models)} |")
     return "\n".join(lines)
 
