@@ -77,8 +77,7 @@ def test_a_killed_run_ends_with_the_numbers_of_an_unbroken_one(name, left, tmp_p
     assert numbers(left) == numbers(whole)
     for seed in (3, 4):
         one, other = (
-            read_weights(each / f"seed-{seed}" / "model.safetensors")
-            for each in (left, whole)
+            read_weights(each / f"seed-{seed}" / "model.safetensors") for each in (left, whole)
         )
         assert one.keys() == other.keys()
         assert all(torch.equal(one[key], other[key]) for key in one)
