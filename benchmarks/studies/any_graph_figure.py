@@ -37,6 +37,7 @@ OTHERS = {
     "the best of these three, tuned": TUNED,
 }
 """What AnyGraph is compared with: one model, or the best of some on each graph, by test score."""
+NAMES = {models[0]: label for label, models in OTHERS.items() if len(models) == 1}
 LOOKS = {
     "GCN, SGFormer, Polynormer from scratch": ("#9aa0a6", "|"),
     "ridge": ("#4477aa", "o"),
@@ -83,11 +84,12 @@ def draw(frame: pd.DataFrame, path: Path) -> None:
 
 
 def table(frame: pd.DataFrame, models: Iterable[str]) -> str:
-    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph, – of one draw."""
+    """Return accuracy with each budget, `1 / 5 / 10 %`, a row for each graph; – of few draws."""
     models = [*models]
     several = frame.groupby(["graph", "budget"], sort=False)[models]
     means = 100 * several.mean().where(several.count() > 1)
-    lines = [f"| graph | {' | '.join(models)} |", f"| -- |{' -- |' * len(models)}"]
+    titles = [NAMES.get(model, model) for model in models]
+    lines = [f"| graph | {' | '.join(titles)} |", f"| -- |{' -- |' * len(models)}"]
     for graph in dict.fromkeys(frame.graph):
         cells = [_three(means.loc[graph][model]) for model in models]
         lines.append(f"| {graph} | {' | '.join(cells)} |")

@@ -9,7 +9,7 @@ from sklearn import ensemble
 from torch.nn import functional
 
 import zoo
-from zoo.graphs.examples import preferential_attachment, renamed
+from zoo.graphs.examples import batch, preferential_attachment, renamed
 from zoo.models.graphany import FILTERS, distances
 from zoo.nn import label_stem as tokens_of
 from zoo.nn.closed_form import labels_of, neighbour_mean, ridge
@@ -195,7 +195,7 @@ def test_a_held_out_answer_does_not_know_its_own_label(graph, x, context):
 
 @pytest.mark.parametrize("labels", [20, 2_000])
 def test_predictors_are_stacked_by_the_best_weights(labels):
-    """Beside scipy's minimum; of 20 labels next to nothing is learnt, of 2,000 which is noise."""
+    """Beside a minimum without slopes; 20 labels teach next to nothing, 2,000 what is noise."""
     torch.manual_seed(0)
     truth = torch.randint(3, (labels,))
     noise = torch.randn(4, labels, 3)
@@ -216,11 +216,22 @@ def test_predictors_are_stacked_by_the_best_weights(labels):
         torch.cat([weights, shift]), torch.tensor(least).float(), atol=1e-3, rtol=1e-2
     )
     assert abs(shift.sum()) < 1e-3
-    assert (
-        (weights - first).abs().max() < 0.1
-        if labels == 20
-        else weights[0] > 1.5 and weights[2:].abs().max() < 0.2
-    )
+    if labels == 20:
+        assert (weights - first).abs().max() < 0.1
+    else:
+        assert weights[0] > 1.5 and weights[2:].abs().max() < 0.2
+
+
+def test_each_graph_of_a_batch_has_weights_of_its_own(graph, x, context):
+    """The second, of which no class has two labels, keeps those of its skill."""
+    few = torch.full_like(context, -1)
+    few[:3] = torch.arange(3)
+    both, labels = batch([graph, graph]), labels_of(torch.cat([context, few]), 3)
+    _, held_out = tokens_of._predictions(both, torch.cat([x, x]), labels, True)
+    judged, first = torch.arange(2 * NODES) < NODES, torch.full((2 * NODES, CHANNELS), 0.1)
+    weights, shift = tokens_of._stacked(both, labels, held_out, first, judged)
+    assert (weights[:NODES] == weights[0]).all() and (weights[0] - first[0]).abs().max() > 0.01
+    assert torch.equal(weights[NODES:], first[NODES:]) and not shift[NODES:].any()
 
 
 def test_tokens_have_their_parts(graph, x, context):

@@ -445,26 +445,33 @@ def _stacked(
     weights, shift = weights.clone(), torch.zeros_like(labels.targets)
     nodes = (labels.known & judged).nonzero().squeeze(1)
     for own in number[nodes].unique():
-        asked = some_of(nodes[number[nodes] == own])
-        said, truth = held_out[:, asked].permute(1, 2, 0), labels.targets[asked].argmax(1)
+        known = some_of(nodes[number[nodes] == own])
+        answers, truth = held_out[:, known].permute(1, 2, 0), labels.targets[known].argmax(1)
         here = number == own
-        weights[here], shift[here] = _stack(said, truth, weights[asked[0]])
+        weights[here], shift[here] = _stack(answers, truth, weights[known[0]])
     return weights, shift
 
 
-def _stack(said: Tensor, truth: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights (K,) and logits (C,) by logistic regression on (n, C, K) for classes (n,)."""
+def _stack(answers: Tensor, truth: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights (K,) of predictors and logits (C,) of classes by logistic regression.
+
+    Args:
+        answers: logits of K predictors for n nodes and C classes.
+        truth: (n,) classes.
+        first: (K,) weights that the penalty draws to.
+    """
     from scipy import optimize  # takes a tenth of a second
 
-    said, start = said.double(), functional.pad(first.double(), (0, said.shape[1]))
-    target = functional.one_hot(truth, said.shape[1])
+    answers, classes = answers.double(), answers.shape[1]
+    start = functional.pad(first.double(), (0, classes))
+    target = functional.one_hot(truth, classes)
     penalty = max(LEAST_PENALTY, STACK_PENALTY / len(truth))
 
     def loss(numbers: np.ndarray) -> tuple[float, np.ndarray]:
         both = torch.from_numpy(numbers).to(start)
-        log = (said @ both[: len(first)] + both[len(first) :]).log_softmax(dim=1)
+        log = (answers @ both[: len(first)] + both[len(first) :]).log_softmax(dim=1)
         off, distance = log.exp() - target, both - start
-        slope = torch.cat([torch.einsum("nck,nc->k", said, off), off.sum(dim=0)])
+        slope = torch.cat([torch.einsum("nck,nc->k", answers, off), off.sum(dim=0)])
         value = penalty / 2 * distance.square().sum() - (target * log).sum()
         return float(value), (slope + penalty * distance).cpu().numpy()
 
