@@ -19,7 +19,7 @@ from functools import partial
 from unittest import mock
 
 import torch
-from pretended_recording import Recording, noted, record, refuse, written_by
+from pretended_recording import DefaultGenerator, Recording, noted, record, refuse, written_by
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -335,10 +335,14 @@ class _Mode(TorchFunctionMode):
         if name in ("item", "__bool__", "__float__", "__int__", "__index__"):
             wait("item")
             return getattr(x.inner.detach(), name)()
+        if name == "dropout" and kwargs.get("training", True):
+            torch.cuda.default_generators[0].state.count()
         if name == "pin_memory":
             raise Mixed(f"pin_memory() of a tensor on CUDA, {line()}")
         if name == "new_tensor":  # made on the CPU, and copied
             wait(name)
+        if name in ("new_tensor", "one_hot"):  # makes numbers where x is
+            return on_cuda(noted(partial(func, x.inner, *rest, **kwargs)))
         if name == "__setitem__" and not isinstance(rest[1], Tensor):
             refuse("copy of a number")  # nothing waits for it, but it cannot be recorded
         if "device" in kwargs and name != "__get__":
@@ -389,6 +393,10 @@ class _Generator(torch.Generator):
         made = super().__new__(cls, device="cpu")
         made.of_cuda = is_cuda(device)
         return made
+
+    def manual_seed(self, seed):
+        """A GPU has other numbers of the same seed."""
+        return super().manual_seed(seed + self.of_cuda)
 
 
 class _Autocast(torch.autocast):
@@ -470,6 +478,7 @@ def pretended_cuda():
         (torch.cuda, "Stream", Stream),
         (torch.cuda, "stream", _on),
         (torch.cuda, "current_stream", present_stream),
+        (torch.cuda, "default_generators", [DefaultGenerator()]),
         (torch.cuda, "CUDAGraph", Recording),
         (torch.cuda, "graph", record),
         (torch.sparse, "sampled_addmm", _sampled),

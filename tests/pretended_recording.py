@@ -15,16 +15,41 @@ from torch.utils._pytree import tree_leaves
 _OPEN: list["Recording"] = []
 
 
+class State:
+    """Of a GPU's generator; as in torch, a recording that is refused leaves it recording."""
+
+    recording = False
+
+    def count(self):
+        """Go on to further random numbers."""
+        if self.recording and not _OPEN:
+            raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
+
+
+class DefaultGenerator:
+    """One of `torch.cuda.default_generators`."""
+
+    def __init__(self):
+        self.state = State()
+
+    def clone_state(self):
+        return DefaultGenerator()
+
+    def graphsafe_set_state(self, other):
+        self.state = other.state
+
+
 class Recording:
     """A `torch.cuda.CUDAGraph`."""
 
     made: list["Recording"] = []  # noqa: RUF012 (all of them, for the tests)
 
     def __init__(self):
-        self.calls, self.before, self.replays = [], {}, 0
+        self.calls, self.before, self.replays, self.refused = [], {}, 0, False
         self.made.append(self)
 
     def replay(self):
+        self.state.count()
         self.replays += 1
         with _bare():
             for call, found in self.calls:
@@ -57,9 +82,12 @@ def record(graph, pool=None, stream=None):
     """A `torch.cuda.graph`."""
     state = torch.get_rng_state()
     _OPEN.append(graph)
+    graph.state = torch.cuda.default_generators[0].state
+    graph.state.recording = True
     try:
         yield
     finally:
+        graph.state.recording = graph.refused
         _OPEN.remove(graph)
         torch.set_rng_state(state)
         with _bare():
@@ -92,4 +120,5 @@ def written_by(func, args, kwargs):
 def refuse(what):
     """Have waiting end a recording, as a GPU does."""
     if _OPEN:
+        _OPEN[-1].refused = True
         raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing ({what})")

@@ -79,8 +79,7 @@ TUNED = [
     for lr in (0.01, 0.002)
     for dim, dropout in ((64, 0.2), (64, 0.6), (256, 0.5))
 ]
-"""Settings among which the validation labels choose, of `tuned-` models; of Polynormer, the
-slowest, those that are 64 wide."""
+"""Settings among which the validation labels choose, of `tuned-` models."""
 
 
 class Episode(NamedTuple):
@@ -300,7 +299,7 @@ def labels_for(data: Dataset, budget: float, seed: int) -> Labels:
     return Labels(_of_classes(data), labelled, split, few, seed)
 
 
-def score(name: str, on: Labels, anygraph: AnyGraph, kind: str) -> float:
+def score(name: str, on: Labels, anygraph: AnyGraph, kind: str, device: str = "cpu") -> float:
     """Return the accuracy of a model for all nodes without a label.
 
     Args:
@@ -310,6 +309,7 @@ def score(name: str, on: Labels, anygraph: AnyGraph, kind: str) -> float:
         on: the labels.
         anygraph: weights that have not seen the graph.
         kind: of the graph.
+        device: where models are trained from scratch.
     """
     if name == "label-propagation":
         return _as_loaded(zoo.create_model(name, 1, 2), on)
@@ -321,12 +321,11 @@ def score(name: str, on: Labels, anygraph: AnyGraph, kind: str) -> float:
             _train(model, on, FINE_TUNING | {"epochs": 20}, Hooks(pretrained=True))
         return _as_loaded(model, on)
     if not name.startswith("tuned-"):
-        return _from_scratch(name, on, {"dim": 64, "lr": 0.01}).test
+        return _from_scratch(name, on, {"dim": 64, "lr": 0.01}, device).test
     name = name.removeprefix("tuned-")
     if on.few:
-        return _from_scratch(name, on, TUNED[0]).test
-    settings = [each for each in TUNED if name != "polynormer" or each["dim"] == 64]
-    found = [_from_scratch(name, on, each) for each in settings]
+        return _from_scratch(name, on, TUNED[0], device).test
+    found = [_from_scratch(name, on, each, device) for each in TUNED]
     return max(found, key=lambda each: each.val).test
 
 
@@ -335,19 +334,19 @@ def _as_loaded(model: zoo.Model, on: Labels) -> float:
     return float((right == on.data.y)[on.split.test].float().mean())
 
 
-def _from_scratch(name: str, on: Labels, settings: dict) -> Fit:
+def _from_scratch(name: str, on: Labels, settings: dict, device: str) -> Fit:
     torch.manual_seed(on.seed)
     options = dict(settings)
     training = TRAINING | {"lr": options.pop("lr")}
     if on.few:
         training |= {"epochs": 100, "patience": None, "evaluate_from": 99}
     model = zoo.create_model(name, on.data.inputs, max(2, on.data.classes), **options)
-    return _train(model, on, training, Hooks())
+    return _train(model, on, training, Hooks(), device)
 
 
-def _train(model: zoo.Model, on: Labels, training: dict, hooks: Hooks) -> Fit:
+def _train(model: zoo.Model, on: Labels, training: dict, hooks: Hooks, device: str = "cpu") -> Fit:
     task = TASKS["node-classification"]()
-    return fit(model, TrainingData(on.data, on.split, task), hooks, **training)
+    return fit(model, TrainingData(on.data, on.split, task), hooks, device, **training)
 
 
 @functools.cache
@@ -466,6 +465,9 @@ def main(
     first_draw: int = 100,
     body: Annotated[str, typer.Option(help="A transformer; it reads whole graphs.")] = "",
     attention: str = "",
+    device: Annotated[
+        str, typer.Option(help="Where models beside are trained from scratch.")
+    ] = "cpu",
     many: Annotated[int, typer.Option(help="Generated graphs.")] = GENERATED,
     of_numbers: Annotated[bool, typer.Option("--numbers", help="Of the shipped weights.")] = False,
 ) -> None:
@@ -496,7 +498,7 @@ def main(
         ):
             row = scores(model, data[name], budget, seed)
             on = labels_for(data[name], budget, seed)
-            row |= {other: score(other, on, model, kind) for other in others}
+            row |= {other: score(other, on, model, kind, device) for other in others}
             results.setdefault((name, budget), []).append(row)
             print(json.dumps({"graph": name, "budget": budget, "draw": seed} | row), flush=True)
     show(results)

@@ -1,15 +1,18 @@
 """Predictors without training, and AnyGraph on top of them, beside their equations."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
+from pretended_cuda import pretended_cuda
 from scipy import optimize
 from sklearn import ensemble
 from torch.nn import functional
 
 import zoo
 from zoo.graphs.examples import batch, preferential_attachment, renamed
+from zoo.graphs.spmm import place
 from zoo.models.graphany import FILTERS, distances
 from zoo.nn import label_stem as tokens_of
 from zoo.nn.closed_form import labels_of, neighbour_mean, ridge
@@ -69,6 +72,26 @@ def trained(model):
         for weight in model.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
     return model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gpu_gives_the_answers_of_the_cpu(name):
+    """Of more nodes and columns than are summarised, which takes random numbers."""
+    torch.manual_seed(5)
+    graph = preferential_attachment(tokens_of.COMPONENTS + 44, 3)
+    x = torch.randn(graph.num_nodes(), tokens_of.COMPONENTS + 44)
+    y = (x @ torch.randn(x.shape[1], 3)).argmax(1)
+    context = torch.where(torch.rand(len(y)) < 1 / 3, y, -1)
+    model = zoo.create_model(name, x.shape[1], 3).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn_like(weight)
+        expected = model(graph, x, context)[0]
+        with nullcontext() if torch.cuda.is_available() else pretended_cuda():
+            found = model.to("cuda")(place(graph, "cuda"), x.to("cuda"), context.to("cuda"))[0]
+            found = found.cpu()
+    # What is taken for a label next may turn on the last digit, which of a GPU is another.
+    assert (found - expected).abs().quantile(0.95) < 1e-3
 
 
 def test_those_that_are_given_labels_are_known():

@@ -328,9 +328,9 @@ def _components(x: Tensor, most: int = COMPONENTS) -> Tensor:
     scale = (1 / torch.linalg.vector_norm(x, dim=1).clamp(min=1e-12))[:, None]
     if x.shape[1] <= most:
         return x * scale
-    generator = torch.Generator(x.device).manual_seed(0)
+    generator = torch.Generator().manual_seed(0)  # of the CPU: a GPU has other numbers
     many = min(most, len(x))
-    columns = torch.randn(x.shape[1], many, generator=generator, device=x.device, dtype=x.dtype)
+    columns = torch.randn(x.shape[1], many, generator=generator, dtype=x.dtype).to(x.device)
     for _ in range(3):
         basis = torch.linalg.qr(product(x, columns) * scale).Q  # (N, many)
         columns = product_of_transposed(x, basis * scale)  # (F, many)

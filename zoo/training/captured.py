@@ -109,6 +109,7 @@ class Captured:
             ):
                 self.result = self.function()
         except RuntimeError as error:
+            _renew_generator(next(self.model.parameters()).device)
             reason = str(error).partition("\n")[0]
             raise ZooError(
                 f"this training cannot be recorded: {reason}. Leave `train.capture` out."
@@ -121,6 +122,16 @@ class Captured:
         plain = (value for value in values if isinstance(value, Tensor))
         tensors = (*self.model.parameters(), *self.model.buffers(), *plain)
         return [tensor.data_ptr() for tensor in tensors]
+
+
+def _renew_generator(device: torch.device) -> None:
+    """Give a GPU's generator a state like its own, which torch leaves recording after a failure.
+
+    What was recorded before is of the old one, and can be replayed no more.
+    """
+    generator = torch.cuda.default_generators[device.index or 0]
+    if hasattr(generator, "graphsafe_set_state"):  # of torch 2.4
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 class CapturedStep(Captured):
@@ -195,5 +206,5 @@ class Recordings:
             if must:
                 raise
         self.refused.add(name)
-        self.captured.pop(name, None)
+        self.forget()
         return None
