@@ -84,6 +84,19 @@ def test_every_model_attention_and_propagation_is_tried():
     assert {case.options.get("propagation") for case in COMBINATIONS} == {None, *PROPAGATIONS}
 
 
+@pytest.mark.parametrize("name", list_models(task="node-classification", context=True))
+def test_models_in_context_are_trained_as_on_the_cpu(name):
+    found = []
+    for device in ("cpu", "cuda"):
+        case, losses = Case(name), []
+        hooks = Hooks(after_epoch=lambda epoch, into=losses: into.append(epoch.loss))
+        model = case.build()
+        with pretended_cuda():
+            trained = fit(model, case.data(), hooks, device, epochs=3)
+        found.append((losses, trained.train, trained.val, trained.test))
+    assert found[0] == found[1]
+
+
 def test_predictions_and_a_resumed_training(tmp_path):
     case = Case("transformer", {"attention": RBA})
     whole, stopped = case.build(), case.build()

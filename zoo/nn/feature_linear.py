@@ -126,7 +126,8 @@ def _found(x: Tensor) -> SparseForm | None:
     order = torch.argsort(columns, stable=True)
     begins = functional.pad(torch.bincount(columns, minlength=x.shape[1]).cumsum(0), (1, 0))
     of_transposed = begins, rows[order], matrix.values()[order]
-    transposed = torch.sparse_csr_tensor(*of_transposed, x.T.shape, check_invariants=False)
+    with quiet_beta():
+        transposed = torch.sparse_csr_tensor(*of_transposed, x.T.shape, check_invariants=False)
     return SparseForm(matrix, transposed, order)
 
 
