@@ -5,6 +5,7 @@
     python benchmarks/studies/any_graph.py --leave-out --body sgformer --attention rba
     python benchmarks/studies/any_graph.py --write FOLDER     # weights of all graphs
     python benchmarks/studies/any_graph.py --numbers          # numbers in the place of classes
+    python benchmarks/studies/any_graph.py --tables           # shipped weights, rows as nodes
 
 An episode is a graph, real or generated, of which a few nodes of each class have labels; the loss
 is of all others. What closed-form predictors say of them is found once for each episode.
@@ -17,15 +18,17 @@ import functools
 import itertools
 import json
 import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 import typer
 from scipy import stats
-from sklearn.datasets import load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.metrics import r2_score
+from sklearn.preprocessing import scale
 from torch import Tensor
 from torch.nn import functional
 from tqdm import tqdm
@@ -80,6 +83,10 @@ TUNED = [
     for dim, dropout in ((64, 0.2), (64, 0.6), (256, 0.5))
 ]
 """Settings among which the validation labels choose, of `tuned-` models."""
+
+
+Results = dict[tuple[str, float], list[dict[str, float]]]
+"""Of each graph and budget, for each draw, the accuracy of each model."""
 
 
 class Episode(NamedTuple):
@@ -371,10 +378,7 @@ def patients() -> Dataset:
 
     By scikit-learn, after Efron et al. 2004, Least angle regression; joined to their nearest five.
     """
-    x, y = load_diabetes(return_X_y=True)
-    edges = nearest(x, 5, "euclidean")
-    ends = np.stack([np.repeat(np.arange(len(x)), 5), edges.ravel()], axis=1)
-    return Dataset.from_arrays(ends, x, y, task="node-regression", name="diabetes")
+    return joined(*load_diabetes(return_X_y=True), "euclidean")
 
 
 def numbers(draws: int) -> None:
@@ -401,6 +405,28 @@ def numbers(draws: int) -> None:
             print(f"{share:.0%} {name}: {np.mean(each):.3f} ± {np.std(each, ddof=1):.3f}")
 
 
+def tables() -> dict[str, Dataset]:
+    """Return tables that no weights were trained on, each row joined to its nearest five.
+
+    Wines, breast cancer and digits by scikit-learn, and the telegrams of R8.
+    """
+    found = {}
+    for load in (load_wine, load_breast_cancer, load_digits):
+        x, y = load(return_X_y=True)
+        x = x if load is load_digits else scale(x)
+        found[load.__name__.removeprefix("load_")] = joined(x, y, "euclidean")
+    r8 = zoo.load_data("r8")
+    return found | {"r8": joined(r8.x.numpy(), r8.y.numpy(), "cosine")}
+
+
+def joined(x: np.ndarray, y: np.ndarray, metric: Literal["cosine", "euclidean"]) -> Dataset:
+    """Return rows as nodes, each joined to its nearest five."""
+    near = nearest(x, 5, metric)
+    ends = np.stack([np.repeat(np.arange(len(x)), 5), near.ravel()], axis=1)
+    task = "node-regression" if np.issubdtype(y.dtype, np.floating) else "node-classification"
+    return Dataset.from_arrays(ends, x, y, task=task)
+
+
 def publish(model: AnyGraph, folder: Path, graphs: int) -> None:
     """Write weights into a folder, and into the index beside it if there is one."""
     model.head.out_dim = model.out_dim
@@ -423,7 +449,26 @@ def publish(model: AnyGraph, folder: Path, graphs: int) -> None:
     index.write_text(json.dumps(plain, indent=2) + "\n", encoding="utf-8")
 
 
-def show(results: dict[tuple[str, float], list[dict[str, float]]]) -> None:
+def measure(
+    data: Mapping[str, Dataset],
+    model: AnyGraph,
+    kind: str,
+    others: Sequence[str],
+    seeds: Iterable[int],
+    device: str,
+) -> Results:
+    """Return, and print, the accuracies on graphs of a kind, of a model and of others beside it."""
+    results: Results = {}
+    for name, budget, seed in itertools.product(data, BUDGETS, seeds):
+        row = scores(model, data[name], budget, seed)
+        on = labels_for(data[name], budget, seed)
+        row |= {other: score(other, on, model, kind, device) for other in others}
+        results.setdefault((name, budget), []).append(row)
+        print(json.dumps({"graph": name, "budget": budget, "draw": seed} | row), flush=True)
+    return results
+
+
+def show(results: Results) -> None:
     """Print means of each graph, and paired gains of AnyGraph over each other over graphs."""
     for budget in BUDGETS:
         rows = {name: each for (name, own), each in results.items() if own == budget}
@@ -470,10 +515,15 @@ def main(
     ] = "cpu",
     many: Annotated[int, typer.Option(help="Generated graphs.")] = GENERATED,
     of_numbers: Annotated[bool, typer.Option("--numbers", help="Of the shipped weights.")] = False,
+    of_tables: Annotated[bool, typer.Option("--tables", help="Of the shipped weights.")] = False,
 ) -> None:
     """Pretrain on all kinds of graphs but one, and measure that one; or write weights of all."""
     if of_numbers:
         return numbers(draws)
+    others, seeds = beside.split(",") if beside else [], range(first_draw, first_draw + draws)
+    if of_tables:
+        shipped = cast(AnyGraph, zoo.load("anygraph"))
+        return show(measure(tables(), shipped, "", others, seeds, device))
     kinds = {name: KIN[name] for name in (graphs.split(",") if graphs else KIN)}
     data = {name: zoo.load_data(name) for names in kinds.values() for name in names}
     real = {
@@ -487,20 +537,13 @@ def main(
     if write is not None:
         model = pretrain([*real.values()], made, steps, 0, spec)
         publish(model, write, len(data))
-    results: dict[tuple[str, float], list[dict[str, float]]] = {}
-    others = beside.split(",") if beside else []
+    results: Results = {}
     for kind in (measured.split(",") if measured else [*kinds]) if leave_out else ():
         model = pretrain(
             [each for name, each in real.items() if name != kind], made, steps, 0, spec
         )
-        for name, budget, seed in itertools.product(
-            kinds[kind], BUDGETS, range(first_draw, first_draw + draws)
-        ):
-            row = scores(model, data[name], budget, seed)
-            on = labels_for(data[name], budget, seed)
-            row |= {other: score(other, on, model, kind, device) for other in others}
-            results.setdefault((name, budget), []).append(row)
-            print(json.dumps({"graph": name, "budget": budget, "draw": seed} | row), flush=True)
+        of_kind = {name: data[name] for name in kinds[kind]}
+        results |= measure(of_kind, model, kind, others, seeds, device)
     show(results)
 
 
