@@ -25,9 +25,9 @@ class AnyGraph(Model):
     one taught by its own confident answers too; a kernel ridge regression on each node and its
     surroundings; and walks of the labels; each by itself and times its skill, the accuracy for
     labelled nodes without themselves. Where no class has two labels, so that nothing says what
-    predictors are worth, h is 0 and m the mean of three of them. Numbers to be predicted have
-    weights w of their own; as the weights `anygraph` come they are answered m, the mean of the
-    predictors by skill.
+    predictors are worth, h is 0 and both b and m are the mean of three of them. Numbers to be
+    predicted have weights w of their own; as the weights `anygraph` come they are answered m, the
+    mean of the predictors by skill.
 
     Args:
         in_dim: node features F; any number does.
@@ -74,8 +74,9 @@ class AnyGraph(Model):
             of_classes = [self.body.features(graph, each) for each in hidden.unbind(1)]
             hidden = torch.stack(of_classes, dim=1)
         hidden = hidden * found.judged[:, None, None]
+        base = torch.where(found.judged[:, None], found.base, found.mix)
         numbers = torch.full_like(found.mix, 0.0 if classes else 1.0)
-        said = [each.unsqueeze(2).to(hidden.dtype) for each in (found.base, found.mix, numbers)]
+        said = [each.unsqueeze(2).to(hidden.dtype) for each in (base, found.mix, numbers)]
         return torch.cat([*said[:2], hidden, said[2]], dim=2).flatten(1)
 
 
