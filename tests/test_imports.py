@@ -213,6 +213,22 @@ assert not heavy, heavy
     assert done.returncode == 0, done.stderr
 
 
+def test_the_evaluators_of_ogb_ask_no_network_for_its_version(tmp_path):
+    (tmp_path / "outdated.py").write_text("def check_outdated(*given): print('asked')")
+    code = """
+import sys, threading
+sys.path[:0] = sys.argv[1:]
+import numpy as np
+from zoo.tasks.metrics import METRICS
+print(METRICS["mrr"]()(np.array([[2.0, 1.0], [0.0, 1.0]]), np.zeros(2)))
+[each.join() for each in threading.enumerate() if each is not threading.main_thread()]
+import outdated
+"""
+    call = [sys.executable, "-W", "ignore", "-c", code, tmp_path, ROOT.parent]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.stdout == "0.75\n", done.stdout + done.stderr
+
+
 def test_a_recipe_of_nodes_imports_no_module_of_sequences(tmp_path):
     code = """
 import sys

@@ -12,8 +12,10 @@ better where its name ends in `-error` or `-loss`, or the entry has an attribute
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -150,12 +152,28 @@ def hits(k: int) -> Callable[[], Metric]:
 def _of_ogb(name: str, links: np.ndarray, others: np.ndarray, **options: int) -> dict:
     """Return what the evaluator of a benchmark of OGB says of scores."""
     import torch
-    from ogb.linkproppred import Evaluator
 
-    evaluator = Evaluator(name)
+    evaluator = _evaluator_of_ogb(name)
     vars(evaluator).update(options)
     scores = {"y_pred_pos": torch.tensor(links), "y_pred_neg": torch.tensor(others)}
     return evaluator.eval(scores)
+
+
+def _evaluator_of_ogb(name: str) -> Any:
+    """Return the evaluator of a benchmark.
+
+    As it is imported OGB asks the network for its latest version, unless `outdated` is missing.
+    """
+    before = sys.modules.get("outdated")
+    sys.modules["outdated"] = None  # type: ignore[assignment]
+    try:
+        from ogb.linkproppred import Evaluator
+    finally:
+        if before is None:
+            del sys.modules["outdated"]
+        else:
+            sys.modules["outdated"] = before
+    return Evaluator(name)
 
 
 def _own() -> None:
