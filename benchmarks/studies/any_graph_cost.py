@@ -38,9 +38,10 @@ def main(
     context = torch.full((nodes,), -1)
     context[torch.randperm(nodes)[:LABELS]] = torch.arange(LABELS) % CLASSES
     context = context.to(device)
-    options: dict = {"body": {"name": body, "dim": 32}} if body else {}
-    if rba:
-        options["body"]["attention"] = {"name": "rba", "size": rba}
+    options: dict = {}
+    if body:
+        attention = {"attention": {"name": "rba", "size": rba}} if rba else {}
+        options["body"] = {"name": body, "dim": 32, **attention}
     asked = zoo.create_model(model, FEATURES, CLASSES, **options).eval().to(device)
     cuda = torch.device(device).type == "cuda"
     clock = time.perf_counter if cuda else time.process_time
@@ -53,11 +54,9 @@ def main(
             if cuda:
                 torch.cuda.synchronize(device)
             seconds.append(clock() - start)
-    peak = (
-        torch.cuda.max_memory_allocated(device)
-        if cuda
-        else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    )
+    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if cuda:
+        peak = torch.cuda.max_memory_allocated(device)
     print(f"{statistics.median(seconds[1:]):.3f} s, {peak / 2**30:.2f} GiB")
 
 

@@ -122,11 +122,10 @@ def _found(x: Tensor) -> SparseForm | None:
         return None
     with quiet_beta():
         matrix = x.to_sparse_csr()
-    rows, columns = torch.repeat_interleave(matrix.crow_indices().diff()), matrix.col_indices()
-    order = torch.argsort(columns, stable=True)
-    begins = functional.pad(torch.bincount(columns, minlength=x.shape[1]).cumsum(0), (1, 0))
-    of_transposed = begins, rows[order], matrix.values()[order]
-    with quiet_beta():
+        rows, columns = torch.repeat_interleave(matrix.crow_indices().diff()), matrix.col_indices()
+        order = torch.argsort(columns, stable=True)
+        begins = functional.pad(torch.bincount(columns, minlength=x.shape[1]).cumsum(0), (1, 0))
+        of_transposed = begins, rows[order], matrix.values()[order]
         transposed = torch.sparse_csr_tensor(*of_transposed, x.T.shape, check_invariants=False)
     return SparseForm(matrix, transposed, order)
 
