@@ -103,6 +103,9 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         try:
             with (
+                torch.cuda.stream(
+                    torch.cuda.current_stream()
+                ),  # after a failure torch would stay on its own
                 self.recording(),
                 using(draws=self.draws, recording=True),
                 torch.cuda.graph(graph, stream=self.stream),
