@@ -92,7 +92,7 @@ def test_models_in_context_are_trained_as_on_the_cpu(name):
         hooks = Hooks(after_epoch=lambda epoch, into=losses: into.append(epoch.loss))
         model = case.build()
         with pretended_cuda():
-            trained = fit(model, case.data(), hooks, device, epochs=3)
+            trained = fit(model, case.data(), hooks, device, epochs=2)
         found.append((losses, trained.train, trained.val, trained.test))
     assert found[0] == found[1]
 
