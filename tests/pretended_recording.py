@@ -16,7 +16,7 @@ _OPEN: list["Recording"] = []
 
 
 class State:
-    """Of a GPU's generator; as in torch, a recording that is refused leaves it recording."""
+    """The state of a GPU's generator; a recording that is refused leaves it recording, as in torch."""
 
     recording = False
 

@@ -48,7 +48,7 @@ def main(
     seconds = []
     for _ in range(1 + REPEATS):
         with torch.inference_mode():
-            own = x.clone()  # of other features nothing is known
+            own = x.clone()  # a copy: results are kept for the features of before
             start = clock()
             asked(graph, own, context)
             if cuda:

@@ -475,9 +475,9 @@ def _stack(answers: Tensor, truth: Tensor, first: Tensor) -> tuple[Tensor, Tenso
         value = penalty / 2 * distance.square().sum() - (target * log).sum()
         return float(value), (slope + penalty * distance).cpu().numpy()
 
-    found = optimize.minimize(loss, start.cpu().numpy(), jac=True, method="L-BFGS-B").x
-    found = torch.from_numpy(found).to(first)
-    return found[: len(first)], found[len(first) :]
+    minimum = optimize.minimize(loss, start.cpu().numpy(), jac=True, method="L-BFGS-B").x
+    minimum = torch.from_numpy(minimum).to(first)
+    return minimum[: len(first)], minimum[len(first) :]
 
 
 def _temperature(graph: Graph, labels: Labels, held_out: Tensor) -> Tensor:
