@@ -16,7 +16,7 @@ _OPEN: list["Recording"] = []
 
 
 class State:
-    """The state of a GPU's generator; a recording that is refused leaves it recording, as in torch."""
+    """The state of a GPU's generator, which a refused recording leaves recording, as torch does."""
 
     recording = False
 
